@@ -1,0 +1,163 @@
+"""Observed features -> augmented features.
+
+With X (d x K, one column an arm) every vector of mean rewards r in R^K splits into a
+part in the row space of X and a part orthogonal to it,
+
+    r = X' mu_o + B mu_u,
+
+exactly, where the columns of B (K x (K - d)) are an orthonormal basis of the
+orthogonal complement of the row space. A linear model on the rows of [X' B] is
+therefore never misspecified, whatever was left unmeasured.
+
+The basis comes from one Householder QR of the observed features. It is available as
+a matrix, and as an operator that applies B or B' in O(K d) without ever forming a
+K x K matrix.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from rolf.errors import InvalidArgument
+from rolf.types import FloatArray
+
+
+class Augmentation:
+    """The augmented features of K arms.
+
+    Args:
+        features: (K, d) finite numbers, one row an arm.
+        keep_scale: what replaces features that are rank-deficient, as they always
+            are for d > K: an orthonormal basis of their row space (False), or that
+            basis times the singular values (True). Full-rank features stay as they
+            are.
+
+    Attributes:
+        observed: (K, rank), the observed block X'.
+        rank: dimension of the row space of X.
+        reduced: whether ``observed`` replaces rank-deficient features.
+
+    >>> Augmentation([[1.0], [2.0], [2.0]]).basis().round(3).tolist()
+    [[-0.667, -0.667], [0.667, -0.333], [-0.333, 0.667]]
+    """
+
+    def __init__(self, features: object, *, keep_scale: bool = False) -> None:
+        values = np.ascontiguousarray(np.asarray(features, dtype=np.float64))
+        if values.ndim != 2 or values.shape[0] < 1 or not np.isfinite(values).all():
+            raise InvalidArgument("features", features, "a (K, d) table of finite numbers")
+        self.arms: int = values.shape[0]
+        left, singular, _ = np.linalg.svd(values, full_matrices=False)
+        largest = float(singular[0]) if singular.size else 0.0
+        tolerance = largest * max(values.shape) * float(np.finfo(np.float64).eps)
+        self.rank: int = int(np.count_nonzero(singular > tolerance))
+        self.reduced: bool = self.rank < values.shape[1]
+        directions = np.ascontiguousarray(left[:, : self.rank])
+        scales = singular[: self.rank].copy()
+        if not self.reduced:
+            self.observed: FloatArray = values
+        elif keep_scale:
+            self.observed = directions * scales
+        else:
+            self.observed = directions
+            scales = np.ones(self.rank)
+        #: (K, rank) orthonormal basis of the row space, and the singular values of
+        #: ``observed`` along it.
+        self.directions: FloatArray = directions
+        self.scales: FloatArray = scales
+        self._reflectors, self._factors = _householder(self.observed)
+
+    # --- the basis of the complement, as an operator ---------------------------------
+
+    def complement(self, coefficients: FloatArray) -> FloatArray:
+        """B times ``coefficients`` (K - rank,) or (K - rank, m), in O(K d) a column."""
+        given = np.asarray(coefficients, dtype=np.float64)
+        if given.shape[:1] != (self.arms - self.rank,):
+            raise InvalidArgument("coefficients", given.shape, f"{self.arms - self.rank} rows")
+        out = np.zeros((self.arms, *given.shape[1:]))
+        out[self.rank :] = given
+        for reflector, factor in zip(
+            reversed(self._reflectors), reversed(self._factors), strict=True
+        ):
+            out -= np.multiply.outer(reflector, factor * (reflector @ out))
+        return out
+
+    def project(self, rewards: FloatArray) -> FloatArray:
+        """B' times ``rewards`` (K,) or (K, m): their latent coefficients, in O(K d)."""
+        out = np.array(rewards, dtype=np.float64)
+        if out.shape[:1] != (self.arms,):
+            raise InvalidArgument("rewards", out.shape, f"{self.arms} rows, one an arm")
+        for reflector, factor in zip(self._reflectors, self._factors, strict=True):
+            out -= np.multiply.outer(reflector, factor * (reflector @ out))
+        return out[self.rank :]
+
+    # --- as matrices ----------------------------------------------------------------
+
+    def basis(self) -> FloatArray:
+        """B as a matrix, (K, K - rank)."""
+        return self.complement(np.eye(self.arms - self.rank))
+
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """Augmented features [X' B], (K, K); row a belongs to arm a."""
+        return np.ascontiguousarray(np.hstack([self.observed, self.basis()]))
+
+    @cached_property
+    def gram(self) -> FloatArray:
+        """Gram matrix of the observed block, X X', (rank, rank).
+
+        The Gram matrix of the augmented features is block diagonal: this and I.
+        """
+        out: FloatArray = self.observed.T @ self.observed
+        return out
+
+    # --- quantities of the paper ------------------------------------------------------
+
+    @property
+    def sigma_max(self) -> float:
+        """Square root of the largest diagonal entry of the augmented Gram matrix."""
+        entries = np.diag(self.gram).tolist()
+        if self.rank < self.arms:
+            entries.append(1.0)
+        return float(np.sqrt(max(entries)))
+
+    @property
+    def sigma_min(self) -> float:
+        """Square root of the smallest eigenvalue of the augmented Gram matrix."""
+        values = self.scales.tolist()
+        if self.rank < self.arms:
+            values.append(1.0)
+        return float(min(values))
+
+    def coefficients(self, rewards: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(mu_o, mu_u) with ``rewards = X' mu_o + B mu_u``, exactly."""
+        given = np.asarray(rewards, dtype=np.float64)
+        latent = self.project(given)
+        observed = np.linalg.lstsq(self.observed, given, rcond=None)[0]
+        return observed, latent
+
+    def latent_dimension(self, rewards: FloatArray, tolerance: float = 1e-9) -> int:
+        """d_h: how many latent coefficients are not zero for these mean rewards.
+
+        It depends on the basis unless it is 0; ``tolerance`` is relative to the
+        largest mean reward.
+        """
+        latent = self.project(rewards)
+        size = float(np.abs(rewards).max(initial=0.0))
+        return int(np.count_nonzero(np.abs(latent) > tolerance * size))
+
+
+def _householder(columns: FloatArray) -> tuple[list[FloatArray], list[float]]:
+    """Reflectors I - f v v' whose product times the last K - r unit vectors is B."""
+    arms, rank = columns.shape
+    if rank == 0:
+        return [], []
+    packed, factors = np.linalg.qr(columns, mode="raw")
+    reflectors = []
+    for i in range(min(rank, arms)):
+        reflector = np.zeros(arms)
+        reflector[i] = 1.0
+        reflector[i + 1 :] = packed[i, i + 1 :]
+        reflectors.append(reflector)
+    return reflectors, [float(f) for f in factors]

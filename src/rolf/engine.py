@@ -1,0 +1,314 @@
+"""Simulation: one loop over rounds for every policy, compiled, over many runs.
+
+``play`` is the loop. As Python it runs the policies' own functions; compiled it is the same
+functions through Numba. Each run draws a problem and its noise from streams of its own, which
+all policies of the run share, and each policy draws from a stream named after its label: the
+result depends neither on the number of workers nor on which other policies are in the call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import platform
+import sys
+import time
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from importlib import metadata
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rolf.environments.base import Family, Problem, look, respond
+from rolf.errors import InvalidArgument, RolfWarning
+from rolf.kernel import compiled as compile_kernel
+from rolf.policies.base import Policy
+from rolf.policies.catalog import policy_class
+from rolf.policies.operations import choose, update
+from rolf.results import Result
+from rolf.types import FloatArray, Generator, IntArray
+
+
+def play(
+    params: Any,
+    state: Any,
+    problem: Any,
+    available: IntArray,
+    policy_rng: Generator,
+    problem_rng: Generator,
+    regret: FloatArray,
+) -> None:
+    """Play ``regret.size`` rounds and write the cumulative regret into ``regret``."""
+    total = 0.0
+    for round in range(regret.size):
+        features, means, best = look(problem, round, problem_rng)
+        choice = choose(params, state, features, available, policy_rng)
+        reward = respond(problem, means[choice.arm], problem_rng)
+        update(params, state, choice, features[choice.arm], reward)
+        total += best - means[choice.arm]
+        regret[round] = total
+
+
+def play_online(
+    policy: Any, varying: bool, problem: Any, problem_rng: Generator, regret: FloatArray
+) -> None:
+    """The same rounds through ``ask`` and ``tell``, for a policy that is any Python object."""
+    total = 0.0
+    for round in range(regret.size):
+        features, means, best = look(problem, round, problem_rng)
+        decision = policy.ask(features=features) if varying else policy.ask()
+        arm = getattr(decision, "arm", decision)
+        if isinstance(arm, bool) or not isinstance(arm, int | np.integer) or not 0 <= arm < means.size:
+            wanted = f"an arm from 0 to {means.size - 1}, or an object with one as .arm"
+            raise InvalidArgument(f"{type(policy).__name__}.ask()", decision, wanted)
+        reward = respond(problem, means[arm], problem_rng)
+        policy.tell(decision, reward)
+        total += best - means[arm]
+        regret[round] = total
+
+
+class Entry(NamedTuple):
+    """One policy of a simulation."""
+
+    label: str
+    name: str
+    build: Any  # class: called with features, options and seed
+    options: dict[str, Any]
+
+    @property
+    def ours(self) -> bool:
+        return isinstance(self.build, type) and issubclass(self.build, Policy)
+
+
+def simulate(
+    policies: Mapping[str, Any],
+    problem: Problem | Family,
+    *,
+    rounds: int = 1200,
+    runs: int = 5,
+    seed: int | None = None,
+    jobs: int | None = None,
+    compiled: bool = True,
+    progress: bool | None = None,
+) -> Result:
+    """Play policies against a problem, or against problems drawn from a family.
+
+    Args:
+        policies: for each label a catalogue name, a class, or a pair of either with a dict
+            of options. A class that is not one of rolf's needs ``ask()``, which returns an
+            arm or an object with ``.arm``, and ``tell(decision, reward)``; it is made from
+            the features, and from ``seed=`` if it takes one.
+        problem: a problem, or a family, from which every run draws one.
+        rounds: the horizon T.
+        runs: independent runs.
+        seed: same seed, same result; drawn and recorded if None.
+        jobs: workers; all cores by default.
+        compiled: False runs everything as Python, for debugging; same result.
+        progress: show a progress bar; by default on a terminal.
+    """
+    entries = _entries(policies)
+    rounds = _count("rounds", rounds)
+    runs = _count("runs", runs)
+    jobs = _count("jobs", jobs if jobs is not None else os.cpu_count() or 1)
+    if not hasattr(problem, "draw") and not isinstance(problem, Problem):
+        raise InvalidArgument("problem", problem, "a rolf.environments problem or family")
+    entropy = seed if seed is not None else int(np.random.SeedSequence().generate_state(1)[0])
+    if isinstance(entropy, bool) or not isinstance(entropy, int | np.integer) or entropy < 0:
+        raise InvalidArgument("seed", seed, "a whole number, at least 0")
+    regret = np.empty((len(entries), runs, rounds))
+    started = time.perf_counter()
+
+    loops: dict[str, Callable[..., None]] = {}
+    for entry in entries:
+        policy = _build(entry, _problem(problem, entropy, 0), entropy, 0)
+        _warn_horizon(entry, policy, rounds)
+        if entry.ours and compiled:
+            loops[entry.label] = _loop(entry, policy, _problem(problem, entropy, 0))
+
+    def one(index: int, run: int) -> None:
+        entry = entries[index]
+        drawn = _problem(problem, entropy, run)
+        policy = _build(entry, drawn, entropy, run)
+        problem_rng = np.random.default_rng(_stream(entropy, run, 1))
+        out = regret[index, run]
+        if entry.ours:
+            loop = loops.get(entry.label, play)
+            everything = np.arange(drawn.features.shape[0])
+            loop(
+                policy.params, policy._state, drawn.params, everything, policy._rng, problem_rng, out
+            )
+        else:
+            play_online(policy, False, drawn.params, problem_rng, out)
+
+    tasks = [(index, run) for run in range(runs) for index in range(len(entries))]
+    with _bar(progress, len(tasks)) as advance, ThreadPoolExecutor(jobs) as pool:
+        todo = {pool.submit(one, *task): task for task in tasks}
+        try:
+            while todo:
+                done, _ = wait(todo, return_when=FIRST_COMPLETED)
+                for future in done:
+                    index, _ = todo.pop(future)
+                    future.result()
+                    advance(entries[index].label)
+        except BaseException:
+            for future in todo:
+                future.cancel()
+            raise
+    config = {
+        "problem": problem.describe(),
+        "policies": {e.label: {"policy": e.name, "options": e.options} for e in entries},
+        "rounds": rounds,
+        "runs": runs,
+        "seed": int(entropy),
+        "versions": versions(),
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+    return Result([entry.label for entry in entries], regret, config)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result depends on."""
+    out = {"python": platform.python_version()}
+    for name in ("rolf-bandits", "numpy", "numba"):
+        try:
+            out[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            out[name] = "not installed"
+    return out
+
+
+# --- arguments -------------------------------------------------------------------------------
+
+
+def _entries(policies: Mapping[str, Any]) -> list[Entry]:
+    if not isinstance(policies, Mapping) or not policies:
+        raise InvalidArgument("policies", policies, "a dict: label to policy, or (policy, options)")
+    out = []
+    for label, given in policies.items():
+        spec, options = given if isinstance(given, tuple | list) and len(given) == 2 else (given, {})
+        if not isinstance(options, Mapping):
+            raise InvalidArgument(f"policies[{label!r}]", given, "(policy, dict of options)")
+        build: Any = policy_class(spec) if isinstance(spec, str) else spec
+        if not callable(build) or not (hasattr(build, "ask") and hasattr(build, "tell")):
+            raise InvalidArgument(
+                f"policies[{label!r}]", spec, "a catalogue name or a class with ask and tell"
+            )
+        _check_options(str(label), build, dict(options))
+        name = spec if isinstance(spec, str) else getattr(build, "__name__", repr(build))
+        out.append(Entry(str(label), name, build, dict(options)))
+    return out
+
+
+def _check_options(label: str, build: Any, options: dict[str, Any]) -> None:
+    try:
+        accepted = inspect.signature(build).parameters
+    except (TypeError, ValueError):
+        return
+    if any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
+        return
+    for option in options:
+        if option not in accepted or option == "seed":
+            known = [name for name in accepted if name not in ("features", "seed")]
+            raise InvalidArgument(
+                f"policies[{label!r}]", option, "options among " + ", ".join(known)
+            )
+
+
+def _count(argument: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InvalidArgument(argument, value, "a whole number, at least 1")
+    return int(value)
+
+
+def _warn_horizon(entry: Entry, policy: Any, rounds: int) -> None:
+    settings = getattr(getattr(policy, "params", None), "coupling", None)
+    if settings is None:
+        return
+    if settings.factor > 0.0:
+        forced = settings.factor * np.log(2.0 * settings.size * rounds**2 / settings.delta)
+    else:
+        forced = settings.forced
+    if forced >= rounds:
+        warnings.warn(
+            f"{entry.label} explores for {forced:.0f} rounds, the horizon is {rounds}: "
+            "every round is a uniform draw",
+            RolfWarning,
+            stacklevel=3,
+        )
+
+
+# --- building blocks ---------------------------------------------------------------------------
+
+
+def _stream(entropy: int, run: int, *key: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(entropy, spawn_key=(run, *key))
+
+
+def _problem(problem: Any, entropy: int, run: int) -> Any:
+    return problem.draw(_stream(entropy, run, 0)) if hasattr(problem, "draw") else problem
+
+
+def _build(entry: Entry, problem: Any, entropy: int, run: int) -> Any:
+    seed = _stream(entropy, run, 2, zlib.crc32(entry.label.encode()))
+    options = dict(entry.options)
+    if entry.ours:
+        return entry.build(problem.features, seed=seed, **options)
+    try:
+        takes_seed = "seed" in inspect.signature(entry.build).parameters
+    except (TypeError, ValueError):
+        takes_seed = False
+    if takes_seed:
+        options["seed"] = int(seed.generate_state(1)[0])
+    return entry.build(problem.features, **options)
+
+
+def _loop(entry: Entry, policy: Any, problem: Any) -> Callable[..., None]:
+    """The compiled loop for this policy, ready: it has played zero rounds."""
+    key = (type(policy.params), type(problem.params))
+    if key not in _loops:
+        _loops[key] = compile_kernel(play, *key, title=entry.build.name or entry.name)
+    _loops[key](
+        policy.params,
+        policy._state,
+        problem.params,
+        np.arange(problem.features.shape[0]),
+        policy._rng,
+        np.random.default_rng(0),
+        np.empty(0),
+    )
+    return _loops[key]
+
+
+_loops: dict[tuple[type, type], Callable[..., None]] = {}
+
+
+@contextmanager
+def _bar(progress: bool | None, total: int) -> Iterator[Callable[[str], None]]:
+    """A progress bar with the time left; nothing where nobody looks."""
+    show = sys.stderr.isatty() if progress is None else progress
+    if not show:
+        yield lambda label: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("playing", total=total)
+        yield lambda label: bar.update(task, advance=1, description=f"playing {label}")

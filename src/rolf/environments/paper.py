@@ -1,0 +1,106 @@
+"""The problems of the paper's experiments.
+
+True features z = [x, u], of which the d-dimensional x is observed; mean reward z'theta with
+theta uniform on (-1/2, 1/2). The cases differ in how the row spaces of X and U lie:
+
+1. general: z standard normal;
+2. R(U) in R(X): x standard normal, u = C x with C uniform on (-1, 1); no latent part is
+   left once the observed features are used (d_h = 0);
+3. R(X) in R(U): u standard normal, x = C u.
+
+Scenario 1 has K = 30 arms, d_z = 35 and d = 17. In scenario 2 everything is observed,
+d = d_z = 2K = 60; with no u left, its cases 1 and 2 are the same distribution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from rolf.environments.base import Problem
+from rolf.errors import InvalidArgument
+from rolf.types import FloatArray, Generator, Seed
+
+
+@dataclass(frozen=True)
+class PaperFamily:
+    """A distribution over the paper's problems; made by ``paper``."""
+
+    scenario: int
+    case: int
+    arms: int
+    size: int  # d_z
+    observed: int  # d
+    noise: float
+    bound: str
+
+    def draw(self, seed: Seed = None) -> Problem:
+        """One problem."""
+        rng = np.random.default_rng(seed)
+        observed, latent = self._features(rng)
+        theta = rng.uniform(-0.5, 0.5, self.size)
+        if self.bound == "theta":
+            theta /= max(1.0, float(np.abs(theta).sum()))
+        means = np.hstack([observed, latent]) @ theta
+        means /= max(1.0, float(np.abs(means).max()))
+        return Problem(observed, means, self.noise)
+
+    def _features(self, rng: Generator) -> tuple[FloatArray, FloatArray]:
+        hidden = self.size - self.observed
+        if self.case == 3:
+            latent = rng.standard_normal((self.arms, hidden))
+            mixing = rng.uniform(-1.0, 1.0, (self.observed, hidden))
+            return latent @ mixing.T, latent
+        observed = rng.standard_normal((self.arms, self.observed))
+        if self.case == 2:
+            mixing = rng.uniform(-1.0, 1.0, (hidden, self.observed))
+            return observed, observed @ mixing.T
+        return observed, rng.standard_normal((self.arms, hidden))
+
+    def describe(self) -> dict[str, Any]:
+        return {"problem": "paper", **asdict(self)}
+
+
+def paper(
+    scenario: int = 1,
+    case: int = 1,
+    *,
+    arms: int = 30,
+    size: int | None = None,
+    observed: int | None = None,
+    noise: float = 0.1,
+    bound: str = "rewards",
+) -> PaperFamily:
+    """The problems of scenario 1 (partly observed) or 2 (fully observed).
+
+    Args:
+        scenario: 1 or 2.
+        case: 1, 2 or 3; scenario 2 has no case 3.
+        arms: K.
+        size: d_z, by default 35 in scenario 1 and 2K in scenario 2.
+        observed: d, by default half of d_z in scenario 1 and d_z in scenario 2.
+        noise: standard deviation of the rewards' noise.
+        bound: "rewards" scales the mean rewards so that none exceeds 1 in absolute value;
+            "theta" scales theta to an l1 norm of at most 1 first.
+    """
+    if scenario not in (1, 2):
+        raise InvalidArgument("scenario", scenario, "1 or 2")
+    if case not in (1, 2, 3) or (scenario == 2 and case == 3):
+        raise InvalidArgument("case", case, "1, 2 or 3" if scenario == 1 else "1 or 2")
+    if bound not in ("rewards", "theta"):
+        raise InvalidArgument("bound", bound, '"rewards" or "theta"')
+    if arms < 2:
+        raise InvalidArgument("arms", arms, "at least two arms")
+    if size is None:
+        size = 35 if scenario == 1 else 2 * arms
+    if observed is None:
+        observed = size // 2 if scenario == 1 else size
+    if not 1 <= observed <= size:
+        raise InvalidArgument("observed", observed, f"a number from 1 to size, {size}")
+    if case == 3 and observed == size:
+        raise InvalidArgument("observed", observed, "fewer than size: case 3 needs latent features")
+    if noise < 0:
+        raise InvalidArgument("noise", noise, "a number, at least 0")
+    return PaperFamily(scenario, case, arms, size, observed, float(noise), bound)

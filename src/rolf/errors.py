@@ -1,0 +1,67 @@
+"""Every error that rolf raises.
+
+RolfError
+├── InvalidArgument          an argument is not what was wanted (also a ValueError)
+│   └── UnknownPolicy        a policy name that is not in the catalogue
+├── DecisionError            an id that cannot be told
+│   ├── UnknownDecision      never issued here (also a KeyError)
+│   └── AlreadyTold          told before
+├── IncompatibleState        a saved state that does not belong here
+└── MissingExtra             an optional dependency is not installed (also an ImportError)
+
+RolfWarning                  the call works, but probably not as meant
+"""
+
+from __future__ import annotations
+
+
+class RolfError(Exception):
+    """Base of every error raised by rolf."""
+
+
+class InvalidArgument(RolfError, ValueError):
+    """An argument is not what was wanted.
+
+    The message names the argument, what came and what was wanted; the three are
+    also attributes, for programs.
+    """
+
+    def __init__(self, argument: str, got: object, wanted: str) -> None:
+        text = repr(got)
+        if len(text) > 120:
+            text = text[:117] + "..."
+        super().__init__(f"{argument}: got {text}, wanted {wanted}")
+        self.argument = argument
+        self.got = got
+        self.wanted = wanted
+
+
+class UnknownPolicy(InvalidArgument):
+    """A policy name that is not in the catalogue."""
+
+
+class DecisionError(RolfError):
+    """A decision id that cannot be told."""
+
+
+class UnknownDecision(DecisionError, KeyError):
+    """The decision was never issued by this policy."""
+
+    def __str__(self) -> str:  # KeyError would show the repr of the message
+        return str(self.args[0])
+
+
+class AlreadyTold(DecisionError):
+    """The decision has its reward already."""
+
+
+class IncompatibleState(RolfError):
+    """A saved state that this policy or this version cannot take."""
+
+
+class MissingExtra(RolfError, ImportError):
+    """An optional dependency is needed and not installed."""
+
+
+class RolfWarning(UserWarning):
+    """The call works, but probably not as meant."""

@@ -1,0 +1,1 @@
+"""Estimators of the mean rewards, as functions over sufficient statistics."""

@@ -1,0 +1,222 @@
+"""Ridge regression, three times over, each in the cheapest space.
+
+* ``reward_*``: ridge on the augmented features [X' B] without forming B. The estimated
+  rewards r of all K arms solve
+
+      (D + l I + l V (S^-2 - I) V') r = sums,     D = diag(counts),
+
+  with X' = V S W' the thin singular value decomposition and l the penalty: a diagonal
+  matrix plus one of rank d, so a round costs O(K d).
+* ``linear_*``: ridge on the observed features alone, kept as the estimated reward and
+  the squared width x_a' M^-1 x_a of every arm, both updated in O(K d), never recomputed.
+* ``biased_*``: ridge on [x_{a,t}, e_a], features of the round beside one free bias for
+  every arm. The biases are eliminated, so the state is d x d.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rolf.kernel import shared
+from rolf.linalg import add_outer, dot, matvec, root_update, solve, weighted_gram
+from rolf.types import FloatArray, IntArray
+
+# --- augmented features, fixed -------------------------------------------------------
+
+
+class RewardModel(NamedTuple):
+    """What stays: directions V (K, d), squared scales S^2 (d,), the penalty l."""
+
+    directions: FloatArray
+    scales2: FloatArray
+    penalty: float
+
+
+class RewardState(NamedTuple):
+    """counts N and sums S are the truth; the rest follows from them.
+
+    With E = D + l I and C = l (S^-2 - I): core = (C^-1 + V' E^-1 V)^-1 (d, d),
+    image = V' E^-1 sums (d,), estimates = E^-1 (sums - V core image) (K,).
+    """
+
+    counts: FloatArray
+    sums: FloatArray
+    core: FloatArray
+    image: FloatArray
+    estimates: FloatArray
+
+
+def reward_start(model: RewardModel) -> RewardState:
+    arms, rank = model.directions.shape
+    core = np.diag(model.penalty * (1.0 - model.scales2))
+    return RewardState(np.zeros(arms), np.zeros(arms), core, np.zeros(rank), np.zeros(arms))
+
+
+@shared
+def reward_update(model: RewardModel, state: RewardState, arm: int, reward: float) -> None:
+    """One more reward of one arm: E changes in one entry, so core by one rank."""
+    before = state.counts[arm] + model.penalty
+    after = before + 1.0
+    change = 1.0 / after - 1.0 / before
+    row = model.directions[arm]
+    pull = matvec(state.core, row)
+    factor = -change / (1.0 + change * dot(row, pull))
+    add_outer(state.core, pull * factor, pull)
+    old = state.sums[arm]
+    state.counts[arm] += 1.0
+    state.sums[arm] = old + reward
+    state.image[:] += row * (state.sums[arm] / after - old / before)
+    reward_estimate(model, state)
+
+
+@shared
+def reward_estimate(model: RewardModel, state: RewardState) -> None:
+    shift = matvec(model.directions, matvec(state.core, state.image))
+    state.estimates[:] = (state.sums - shift) / (state.counts + model.penalty)
+
+
+@shared
+def reward_refresh(model: RewardModel, state: RewardState) -> None:
+    """Everything anew from counts and sums, in O(K d^2): removes what rounding added."""
+    weights = 1.0 / (state.counts + model.penalty)
+    prior = model.penalty * (1.0 / model.scales2 - 1.0)
+    rank = prior.size
+    left = weighted_gram(model.directions, weights)
+    right = np.zeros((rank, rank))
+    for i in range(rank):
+        left[i] *= prior[i]
+        left[i, i] += 1.0
+        right[i, i] = prior[i]
+    core = solve(left, right)
+    state.core[:] = (core + core.T) / 2.0
+    state.image[:] = matvec(model.directions.T, state.sums * weights)
+    reward_estimate(model, state)
+
+
+# --- observed features, fixed --------------------------------------------------------
+
+
+class LinearState(NamedTuple):
+    """counts and sums are the truth.
+
+    root root' = M^-1 with M = l I + sum_a N_a x_a x_a'; estimates = X M^-1 b (K,);
+    widths2[a] = x_a' M^-1 x_a (K,).
+    """
+
+    counts: FloatArray
+    sums: FloatArray
+    root: FloatArray
+    estimates: FloatArray
+    widths2: FloatArray
+
+
+def linear_start(features: FloatArray, penalty: float) -> LinearState:
+    arms, size = features.shape
+    return LinearState(
+        counts=np.zeros(arms),
+        sums=np.zeros(arms),
+        root=np.eye(size) / np.sqrt(penalty),
+        estimates=np.zeros(arms),
+        widths2=np.einsum("ij,ij->i", features, features) / penalty,
+    )
+
+
+@shared
+def linear_update(features: FloatArray, state: LinearState, arm: int, reward: float) -> float:
+    """One more reward; returns x_a' M^-1 x_a before it (its log1p is log det's step)."""
+    gain, size = root_update(state.root, features[arm])
+    spread = matvec(features, gain)
+    error = reward - state.estimates[arm]
+    state.counts[arm] += 1.0
+    state.sums[arm] += reward
+    state.estimates[:] += spread * (error / (1.0 + size))
+    state.widths2[:] = np.maximum(state.widths2 - spread * spread / (1.0 + size), 0.0)
+    return size
+
+
+def linear_rebuild(features: FloatArray, state: LinearState, penalty: float) -> None:
+    """Everything anew from counts and sums."""
+    moment = weighted_gram(features, state.counts)
+    moment[np.diag_indices_from(moment)] += penalty
+    state.root[:] = np.linalg.inv(np.linalg.cholesky(moment)).T
+    half = features @ state.root
+    state.estimates[:] = half @ (half.T @ state.sums)
+    state.widths2[:] = np.einsum("ij,ij->i", half, half)
+
+
+# --- features of the round and a bias for every arm ------------------------------------
+
+
+class BiasedState(NamedTuple):
+    """Additive totals first: counts, sums, feature sums (K, d), second moment (d, d) and
+    cross moment (d,). Then root root' = M^-1 and theta = M^-1 q, with
+
+        M = l I + sum x x' - sum_a c_a c_a' / (N_a + l)
+        q =       sum x y  - sum_a c_a S_a  / (N_a + l),   c_a the feature sum of arm a.
+    """
+
+    counts: FloatArray
+    sums: FloatArray
+    feature_sums: FloatArray
+    moment: FloatArray
+    cross: FloatArray
+    root: FloatArray
+    theta: FloatArray
+
+
+def biased_start(arms: int, size: int, penalty: float) -> BiasedState:
+    return BiasedState(
+        counts=np.zeros(arms),
+        sums=np.zeros(arms),
+        feature_sums=np.zeros((arms, size)),
+        moment=np.zeros((size, size)),
+        cross=np.zeros(size),
+        root=np.eye(size) / np.sqrt(penalty),
+        theta=np.zeros(size),
+    )
+
+
+@shared
+def biased_update(
+    state: BiasedState, penalty: float, arm: int, row: FloatArray, reward: float
+) -> None:
+    """One more reward. M grows by w z z' with z = x - c_a/(N_a + l), w = 1 - 1/(N_a + l + 1)."""
+    total = state.counts[arm] + penalty
+    weight = total / (total + 1.0)
+    centred = row - state.feature_sums[arm] / total
+    scaled = centred * np.sqrt(weight)
+    bias = (state.sums[arm] - dot(state.feature_sums[arm], state.theta)) / total
+    error = reward - dot(row, state.theta) - bias
+    gain, size = root_update(state.root, scaled)
+    state.theta[:] += gain * (np.sqrt(weight) * error / (1.0 + size))
+    state.counts[arm] += 1.0
+    state.sums[arm] += reward
+    state.feature_sums[arm] += row
+    state.cross[:] += row * reward
+    add_outer(state.moment, row, row)
+
+
+@shared
+def biased_estimate(state: BiasedState, penalty: float, features: FloatArray) -> FloatArray:
+    """Estimated rewards of all arms for these features (K, d)."""
+    bias = (state.sums - matvec(state.feature_sums, state.theta)) / (state.counts + penalty)
+    return matvec(features, state.theta) + bias
+
+
+def biased_rebuild(state: BiasedState, penalty: float) -> None:
+    """Root and theta anew from the totals."""
+    weights = 1.0 / (state.counts + penalty)
+    moment = state.moment - weighted_gram(state.feature_sums, weights)
+    moment[np.diag_indices_from(moment)] += penalty
+    state.root[:] = np.linalg.inv(np.linalg.cholesky(moment)).T
+    cross = state.cross - state.feature_sums.T @ (state.sums * weights)
+    state.theta[:] = state.root @ (state.root.T @ cross)
+
+
+def from_history(arms: int, positions: IntArray, rewards: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Counts and sums of a history of (arm, reward)."""
+    counts = np.bincount(positions, minlength=arms).astype(np.float64)
+    sums = np.bincount(positions, weights=rewards, minlength=arms)
+    return counts, sums

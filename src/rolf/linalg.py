@@ -1,0 +1,230 @@
+"""The small linear algebra that kernels are written in.
+
+Online each function is one or two NumPy calls; compiled it is the loop beside it,
+which for the sizes of a bandit is faster than a call into BLAS and compiles in a
+fraction of the time. Nothing here knows about arms or rewards, except ``pick``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rolf.kernel import primitive, shared
+from rolf.types import FloatArray, Generator, IntArray
+
+# Scores this close, relative to the best one, are a tie: far above rounding, far
+# below any difference that matters. It also keeps the compiled and the NumPy form
+# from disagreeing about scores that are equal on paper.
+TIE = 1e-12
+
+
+def _matvec(matrix, vector):  # type: ignore[no-untyped-def]
+    rows, columns = matrix.shape
+    out = np.empty(rows)
+    for i in range(rows):
+        total = 0.0
+        for j in range(columns):
+            total += matrix[i, j] * vector[j]
+        out[i] = total
+    return out
+
+
+@primitive(_matvec)
+def matvec(matrix: FloatArray, vector: FloatArray) -> FloatArray:
+    """``matrix @ vector`` for a matrix (n, m) and a vector (m,)."""
+    out: FloatArray = matrix @ vector
+    return out
+
+
+def _vecmat(vector, matrix):  # type: ignore[no-untyped-def]
+    rows, columns = matrix.shape
+    out = np.zeros(columns)
+    for i in range(rows):
+        weight = vector[i]
+        for j in range(columns):
+            out[j] += weight * matrix[i, j]
+    return out
+
+
+@primitive(_vecmat)
+def vecmat(vector: FloatArray, matrix: FloatArray) -> FloatArray:
+    """``vector @ matrix`` for a vector (n,) and a matrix (n, m)."""
+    out: FloatArray = vector @ matrix
+    return out
+
+
+def _dot(left, right):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(left.size):
+        total += left[i] * right[i]
+    return total
+
+
+@primitive(_dot)
+def dot(left: FloatArray, right: FloatArray) -> float:
+    """Inner product of two vectors."""
+    return float(left @ right)
+
+
+def _add_outer(matrix, left, right):  # type: ignore[no-untyped-def]
+    for i in range(left.size):
+        weight = left[i]
+        for j in range(right.size):
+            matrix[i, j] += weight * right[j]
+
+
+@primitive(_add_outer)
+def add_outer(matrix: FloatArray, left: FloatArray, right: FloatArray) -> None:
+    """``matrix += left right'``, in place."""
+    matrix += left[:, None] * right
+
+
+def _weighted_gram(rows, weights):  # type: ignore[no-untyped-def]
+    count, size = rows.shape
+    out = np.zeros((size, size))
+    for k in range(count):
+        for i in range(size):
+            scale = weights[k] * rows[k, i]
+            for j in range(size):
+                out[i, j] += scale * rows[k, j]
+    return out
+
+
+@primitive(_weighted_gram)
+def weighted_gram(rows: FloatArray, weights: FloatArray) -> FloatArray:
+    """``rows' diag(weights) rows`` for rows (n, m) and weights (n,)."""
+    out: FloatArray = (rows.T * weights) @ rows
+    return out
+
+
+def _solve(matrix, right):  # type: ignore[no-untyped-def]
+    size = matrix.shape[0]
+    left = matrix.copy()
+    out = right.copy()
+    for column in range(size):
+        best = column
+        for row in range(column + 1, size):
+            if abs(left[row, column]) > abs(left[best, column]):
+                best = row
+        if best != column:
+            for j in range(size):
+                left[column, j], left[best, j] = left[best, j], left[column, j]
+            for j in range(out.shape[1]):
+                out[column, j], out[best, j] = out[best, j], out[column, j]
+        for row in range(size):
+            if row != column:
+                factor = left[row, column] / left[column, column]
+                for j in range(column, size):
+                    left[row, j] -= factor * left[column, j]
+                for j in range(out.shape[1]):
+                    out[row, j] -= factor * out[column, j]
+    for row in range(size):
+        for j in range(out.shape[1]):
+            out[row, j] /= left[row, row]
+    return out
+
+
+@primitive(_solve)
+def solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """``matrix^-1 right`` for a matrix (n, n) and right-hand sides (n, m)."""
+    out: FloatArray = np.linalg.solve(matrix, right)
+    return out
+
+
+@shared
+def root_update(root: FloatArray, vector: FloatArray) -> tuple[FloatArray, float]:
+    """Follow ``M += vector vector'`` in a square root of the inverse of M.
+
+    ``root`` (n, n) satisfies ``root root' = M^-1`` before and after (Potter's form:
+    one factor is kept, so the inverse can be sampled from and never loses symmetry
+    or sign to rounding). Returns ``gain = M^-1 vector`` and ``size = vector' gain``,
+    both for M before the update.
+    """
+    inner = vecmat(vector, root)
+    gain = matvec(root, inner)
+    size = dot(inner, inner)
+    if size > 0.0:
+        # (1 - 1/sqrt(1 + s)) / s, in a form that is exact for small s
+        shrink = 1.0 / (1.0 + size + math.sqrt(1.0 + size))
+        add_outer(root, gain * -shrink, inner)
+    return gain, size
+
+
+def _pick(scores, available, rng):  # type: ignore[no-untyped-def]
+    best = scores[available[0]]
+    for position in range(1, available.size):
+        if scores[available[position]] > best:
+            best = scores[available[position]]
+    cutoff = best - TIE * abs(best)
+    ties = 0
+    arm = available[0]
+    for position in range(available.size - 1, -1, -1):
+        if scores[available[position]] >= cutoff:
+            ties += 1
+            arm = available[position]
+    if ties > 1:
+        left = int(rng.random() * ties)
+        for position in range(available.size):
+            if scores[available[position]] >= cutoff:
+                if left == 0:
+                    arm = available[position]
+                    break
+                left -= 1
+    return arm, ties, cutoff
+
+
+@primitive(_pick)
+def pick(scores: FloatArray, available: IntArray, rng: Generator) -> tuple[int, int, float]:
+    """The best available arm, ties broken uniformly at random.
+
+    Returns the arm, the number of arms that tie for best, and the score from which
+    an arm counts among them. Draws from ``rng`` only if there is a tie.
+    """
+    everything = available.size == scores.size
+    values = scores if everything else scores[available]
+    position = int(values.argmax())
+    best = float(values[position])
+    cutoff = best - TIE * abs(best)
+    tied = values >= cutoff
+    ties = int(np.count_nonzero(tied))
+    if ties > 1:
+        position = int(np.flatnonzero(tied)[int(rng.random() * ties)])
+    arm = position if everything else int(available[position])
+    return arm, ties, cutoff
+
+
+def tie_shares(values: FloatArray) -> FloatArray:
+    """The chance of each entry to be what ``pick`` picks."""
+    best = values.max()
+    tied = values >= best - TIE * abs(best)
+    shares: FloatArray = tied / tied.sum()
+    return shares
+
+
+def _argmax(values):  # type: ignore[no-untyped-def]
+    best = 0
+    for i in range(1, values.size):
+        if values[i] > values[best]:
+            best = i
+    return best
+
+
+@primitive(_argmax)
+def argmax(values: FloatArray) -> int:
+    """Position of the first largest value."""
+    return int(values.argmax())
+
+
+def _normals(count, rng):  # type: ignore[no-untyped-def]
+    out = np.empty(count)
+    for i in range(count):
+        out[i] = rng.standard_normal()
+    return out
+
+
+@primitive(_normals)
+def normals(count: int, rng: Generator) -> FloatArray:
+    """``count`` standard normal draws."""
+    return rng.standard_normal(count)

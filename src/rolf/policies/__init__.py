@@ -1,0 +1,1 @@
+"""Policies: one a file, all in one catalogue."""

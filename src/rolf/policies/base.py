@@ -1,0 +1,277 @@
+"""Ask and tell: what every policy offers its user.
+
+A policy file gives bodies to the operations of ``operations.py`` and declares a subclass
+of ``Policy`` whose constructor checks arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, overload
+
+import numpy as np
+
+from rolf.errors import AlreadyTold, InvalidArgument, UnknownDecision
+from rolf.estimators.ridge import from_history
+from rolf.policies import saving
+from rolf.policies.inputs import Arms, as_number, as_positions, as_round_features, read_features
+from rolf.policies.operations import Pending, choose, estimate, probabilities, rebuild, update
+from rolf.types import Decision, FloatArray, IntArray, Seed
+
+class Policy:
+    """Ask for decisions, tell rewards: late, in any order, each once."""
+
+    #: name in the catalogue, and one line for lists
+    name: ClassVar[str] = ""
+    summary: ClassVar[str] = ""
+    #: state arrays that add up over workers, and those too large to save (rebuilt)
+    totals: ClassVar[tuple[str, ...]] = ("clock",)
+    derived: ClassVar[tuple[str, ...]] = ()
+    #: whether features come with every ask
+    varying: ClassVar[bool] = False
+
+    params: Any
+
+    _by_name: ClassVar[dict[str, type[Policy]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.name:
+            Policy._by_name[cls.name] = cls
+
+    def __init__(
+        self, arms: Arms, params: Any, state: Any, options: dict[str, Any], seed: Seed
+    ) -> None:
+        self.arms = arms
+        self.params = params
+        self.options = options
+        self._state = state
+        self._rng = np.random.default_rng(seed)
+        self._everything: IntArray = np.arange(arms.count)
+        self._pending: dict[str, Pending] = {}
+        self._issued = 0
+        self._tag = saving.tag(self._rng)
+
+    # --- decisions ---
+
+    @overload
+    def ask(
+        self, n: None = None, *, available: Iterable[Any] | None = None, features: Any = None
+    ) -> Decision: ...
+    @overload
+    def ask(
+        self, n: int, *, available: Iterable[Any] | None = None, features: Any = None
+    ) -> list[Decision]: ...
+    def ask(
+        self,
+        n: int | None = None,
+        *,
+        available: Iterable[Any] | None = None,
+        features: Any = None,
+    ) -> Decision | list[Decision]:
+        """Decide which arm to play next.
+
+        Args:
+            n: give a list of this many decisions before any reward is known.
+            available: the arms to choose from; all by default.
+            features: (K, d) features of this round, for policies that take them.
+        """
+        arms = self._everything if available is None else self.arms.subset(available)
+        table = self._round_features(features)
+        if n is None:
+            return self._decide(arms, table)
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise InvalidArgument("n", n, "a whole number of decisions, at least 1")
+        return [self._decide(arms, table) for _ in range(n)]
+
+    def _decide(self, available: IntArray, features: FloatArray) -> Decision:
+        chance = self._chance_later(available)
+        choice = choose(self.params, self._state, features, available, self._rng)
+        self._issued += 1
+        key = f"{self._tag}-{self._issued}"
+        self._pending[key] = Pending(choice, features[choice.arm])
+        labels = self.arms.labels
+        return Decision(
+            key,
+            labels[choice.arm],
+            choice.probability if chance is None else lambda: chance(choice.arm),
+            labels[choice.greedy],
+            bool(choice.matched),
+        )
+
+    def _chance_later(self, available: IntArray) -> Any:
+        """Where a choice's own probability is NaN: a function of the arm that finds it."""
+        return None
+
+    def tell(
+        self,
+        decision: Decision | str | Sequence[Decision | str],
+        reward: float | Sequence[float] | FloatArray,
+    ) -> None:
+        """Report the reward of a decision, or of a batch of them.
+
+        Args:
+            decision: a decision or its id; or a list of them, with a list of rewards.
+            reward: any finite number.
+        """
+        if isinstance(decision, Decision | str):
+            key = decision if isinstance(decision, str) else decision.id
+            pending = self._pending.get(key)
+            if pending is None:
+                raise self._cannot_tell(key)
+            value = as_number(reward)
+            del self._pending[key]
+            update(self.params, self._state, pending.choice, pending.row, value)
+            return
+        keys = [d if isinstance(d, str) else d.id for d in decision]
+        values = [as_number(value) for value in np.asarray(reward, dtype=object).ravel()]
+        if len(keys) != len(values):
+            raise InvalidArgument("reward", f"{len(values)} rewards", f"{len(keys)}, one a decision")
+        for position, key in enumerate(keys):
+            if key not in self._pending:
+                raise self._cannot_tell(key)
+            if key in keys[:position]:
+                raise AlreadyTold(f"decision {key!r} comes twice in one batch")
+        for key, value in zip(keys, values, strict=True):
+            pending = self._pending.pop(key)
+            update(self.params, self._state, pending.choice, pending.row, value)
+
+    def _cannot_tell(self, key: object) -> Exception:
+        tag, _, number = str(key).rpartition("-")
+        if tag == self._tag and number.isdecimal() and 0 < int(number) <= self._issued:
+            return AlreadyTold(f"decision {key!r} has been told its reward already")
+        return UnknownDecision(f"decision {key!r} was not issued by this policy")
+
+    @property
+    def waiting(self) -> list[str]:
+        """Ids of the decisions whose rewards have not come yet, oldest first."""
+        return list(self._pending)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds so far: decisions asked for, and history learned."""
+        return int(self._state.clock[0])
+
+    # --- what it believes ---
+
+    def estimates(self, *, features: Any = None) -> Any:
+        """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
+        values = estimate(self.params, self._state, self._round_features(features))
+        return self.arms.labelled(np.array(values))
+
+    def probabilities(
+        self, *, available: Iterable[Any] | None = None, features: Any = None, draws: int = 10_000
+    ) -> Any:
+        """Each arm's chance in the next ``ask``.
+
+        Exact, except for Thompson sampling, where it is the share of ``draws`` posterior
+        draws. Reading it changes no later decision.
+        """
+        arms = self._everything if available is None else self.arms.subset(available)
+        table = self._round_features(features)
+        out = np.zeros(self.arms.count)
+        out[arms] = self._probabilities(table, arms, draws)
+        return self.arms.labelled(out)
+
+    def _probabilities(self, features: FloatArray, available: IntArray, draws: int) -> FloatArray:
+        return probabilities(self.params, self._state, features, available)
+
+    def rank(self, k: int | None = None, *, features: Any = None) -> list[Any]:
+        """The ``k`` best arms by estimate, best first; all of them by default."""
+        count = self.arms.count if k is None else k
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise InvalidArgument("k", k, "a whole number of arms, at least 1")
+        values = estimate(self.params, self._state, self._round_features(features))
+        order = np.argsort(-values, kind="stable")[:count]
+        return [self.arms.labels[arm] for arm in order]
+
+    # --- what it has seen elsewhere ---
+
+    def learn(
+        self,
+        arms: Sequence[Any],
+        rewards: Sequence[float] | FloatArray,
+        *,
+        features: Any = None,
+        probabilities: Any = None,
+    ) -> None:
+        """Take in history from before: which arms were played and what they gave.
+
+        The rounds count on the clock; forced exploration is not shortened by them.
+
+        Args:
+            arms: the arm of each past round.
+            rewards: its reward.
+            features: (n, d) features that each had, for policies that take them.
+            probabilities: with which chance each was chosen, for policies that weigh
+                rewards by it; uniform by default.
+        """
+        positions = as_positions(self.arms, arms)
+        values = np.array([as_number(v) for v in np.asarray(rewards, dtype=object).ravel()])
+        if positions.size != values.size:
+            raise InvalidArgument("rewards", f"{values.size} rewards", f"{positions.size}, one an arm")
+        if positions.size == 0:
+            return
+        rows = self._history_features(features, positions.size)
+        chances = self._history_chances(probabilities, positions.size)
+        self._learn(positions, values, rows, chances)
+        self._state.clock[0] += positions.size
+        rebuild(self.params, self._state)
+
+    def _learn(
+        self, positions: IntArray, rewards: FloatArray, rows: FloatArray, chances: FloatArray
+    ) -> None:
+        counts, sums = from_history(self.arms.count, positions, rewards)
+        for path in self.totals:
+            if path.endswith("counts"):
+                saving.find(self._state, path)[:] += counts
+            elif path.endswith("sums"):
+                saving.find(self._state, path)[:] += sums
+
+    def _history_features(self, features: Any, count: int) -> FloatArray:
+        if features is not None:
+            raise InvalidArgument("features", features, f"nothing: {self.name} has fixed features")
+        return np.zeros((count, 0))
+
+    def _history_chances(self, given: Any, count: int) -> FloatArray:
+        if given is None:
+            return np.full(count, 1.0 / self.arms.count)
+        values = np.array(given, dtype=np.float64).ravel()
+        if values.size != count or not ((values > 0.0) & (values <= 1.0)).all():
+            raise InvalidArgument("probabilities", given, f"{count} chances in (0, 1]")
+        return values
+
+    def _round_features(self, features: Any) -> FloatArray:
+        if not self.varying:
+            if features is not None:
+                raise InvalidArgument(
+                    "features", features, f"nothing: {self.name} has fixed features"
+                )
+            return self.arms.features
+        return as_round_features(features, self.arms)
+
+    # --- saving ---
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on elsewhere, as JSON-compatible data."""
+        return saving.save(self)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Policy:
+        """Go on from a saved state, with the very decisions that would have come."""
+        return saving.load(cls, cls._by_name, state)
+
+    @staticmethod
+    def merge(*states: dict[str, Any], seed: Seed = None) -> dict[str, Any]:
+        """Add up the saved states of workers that ran the same policy apart.
+
+        Each must have started empty, so that nothing counts twice. The merged state
+        draws from ``seed`` and accepts the decisions that any of them still awaits.
+        """
+        return saving.merge(Policy._by_name, states, seed)
+
+    def __repr__(self) -> str:
+        seen = f"{self.rounds} rounds, {len(self._pending)} waiting"
+        return f"<{type(self).__name__} of {self.arms.count} arms, {seen}>"
+

@@ -1,0 +1,81 @@
+"""Types that every layer shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+Generator: TypeAlias = np.random.Generator
+Seed: TypeAlias = "int | np.random.SeedSequence | np.random.Generator | None"
+Label: TypeAlias = Hashable
+
+
+class Choice(NamedTuple):
+    """What a policy kernel answers for one round; arms are positions 0..K-1."""
+
+    arm: int
+    probability: float  # chance of this arm in this round; NaN where only draws can tell
+    greedy: int  # the arm the draw was centred on
+    pseudo: int  # the pseudo-action; the arm itself where a policy has none
+    matched: bool  # whether the reward may enter the estimators
+
+
+class Decision:
+    """One decision: play ``arm``, then tell the reward under ``id``.
+
+    Attributes:
+        id: what to give to ``tell``; unique to the policy that issued it.
+        arm: the arm to play, by its label where the features had labels.
+        probability: the chance that this arm had, before it was drawn. For Thompson
+            sampling it is estimated by draws when it is first read.
+        greedy: the arm the draw was centred on: the best by estimate, or a uniform
+            draw in RoLF's forced exploration.
+        matched: whether the reward will enter the estimates (RoLF's coupling).
+    """
+
+    __slots__ = ("_probability", "arm", "greedy", "id", "matched")
+
+    def __init__(
+        self,
+        id: str,
+        arm: Any,
+        probability: float | Callable[[], float],
+        greedy: Any,
+        matched: bool,
+    ) -> None:
+        self.id = id
+        self.arm = arm
+        self._probability = probability
+        self.greedy = greedy
+        self.matched = matched
+
+    @property
+    def probability(self) -> float:
+        if callable(self._probability):
+            self._probability = self._probability()
+        return self._probability
+
+    def to_dict(self) -> dict[str, Any]:
+        """The decision as plain data."""
+        return {
+            "id": self.id,
+            "arm": self.arm,
+            "probability": self.probability,
+            "greedy": self.greedy,
+            "matched": self.matched,
+        }
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.to_dict().items())
+        return f"Decision({fields})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Decision) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.id)
