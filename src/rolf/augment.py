@@ -135,7 +135,7 @@ class Augmentation:
         given = np.asarray(rewards, dtype=np.float64)
         latent = self.project(given)
         observed = np.linalg.lstsq(self.observed, given, rcond=None)[0]
-        return observed, latent
+        return np.asarray(observed, dtype=np.float64), latent
 
     def latent_dimension(self, rewards: FloatArray, tolerance: float = 1e-9) -> int:
         """d_h: how many latent coefficients are not zero for these mean rewards.

@@ -62,7 +62,11 @@ def play_online(
         features, means, best = look(problem, round, problem_rng)
         decision = policy.ask(features=features) if varying else policy.ask()
         arm = getattr(decision, "arm", decision)
-        if isinstance(arm, bool) or not isinstance(arm, int | np.integer) or not 0 <= arm < means.size:
+        if (
+            isinstance(arm, bool)
+            or not isinstance(arm, int | np.integer)
+            or not 0 <= arm < means.size
+        ):
             wanted = f"an arm from 0 to {means.size - 1}, or an object with one as .arm"
             raise InvalidArgument(f"{type(policy).__name__}.ask()", decision, wanted)
         reward = respond(problem, means[arm], problem_rng)
@@ -127,7 +131,7 @@ def simulate(
         policy = _build(entry, _problem(problem, entropy, 0), entropy, 0)
         _warn_horizon(entry, policy, rounds)
         if entry.ours and compiled:
-            loops[entry.label] = _loop(entry, policy, _problem(problem, entropy, 0))
+            loops[entry.label] = ready_loop(entry.build, _problem(problem, entropy, 0))
 
     def one(index: int, run: int) -> None:
         entry = entries[index]
@@ -136,10 +140,16 @@ def simulate(
         problem_rng = np.random.default_rng(_stream(entropy, run, 1))
         out = regret[index, run]
         if entry.ours:
-            loop = loops.get(entry.label, play)
+            loop: Callable[..., None] = loops.get(entry.label, play)
             everything = np.arange(drawn.features.shape[0])
             loop(
-                policy.params, policy._state, drawn.params, everything, policy._rng, problem_rng, out
+                policy.params,
+                policy._state,
+                drawn.params,
+                everything,
+                policy._rng,
+                problem_rng,
+                out,
             )
         else:
             play_online(policy, False, drawn.params, problem_rng, out)
@@ -189,7 +199,9 @@ def _entries(policies: Mapping[str, Any]) -> list[Entry]:
         raise InvalidArgument("policies", policies, "a dict: label to policy, or (policy, options)")
     out = []
     for label, given in policies.items():
-        spec, options = given if isinstance(given, tuple | list) and len(given) == 2 else (given, {})
+        spec, options = (
+            given if isinstance(given, tuple | list) and len(given) == 2 else (given, {})
+        )
         if not isinstance(options, Mapping):
             raise InvalidArgument(f"policies[{label!r}]", given, "(policy, dict of options)")
         build: Any = policy_class(spec) if isinstance(spec, str) else spec
@@ -266,11 +278,12 @@ def _build(entry: Entry, problem: Any, entropy: int, run: int) -> Any:
     return entry.build(problem.features, **options)
 
 
-def _loop(entry: Entry, policy: Any, problem: Any) -> Callable[..., None]:
-    """The compiled loop for this policy, ready: it has played zero rounds."""
+def ready_loop(cls: type[Policy], problem: Any) -> Callable[..., None]:
+    """``play`` compiled for this policy and this kind of problem: it has played no round."""
+    policy: Any = cls(problem.features, seed=0)  # type: ignore[call-arg]
     key = (type(policy.params), type(problem.params))
     if key not in _loops:
-        _loops[key] = compile_kernel(play, *key, title=entry.build.name or entry.name)
+        _loops[key] = compile_kernel(play, *key, title=cls.name or cls.__name__)
     _loops[key](
         policy.params,
         policy._state,

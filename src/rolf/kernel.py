@@ -69,9 +69,9 @@ def implements(operation: Callable[..., Any], params: type) -> Callable[[Body], 
     return decorate
 
 
-def has_body(operation: Callable[..., Any], params: type) -> bool:
-    """Whether ``operation`` is defined for first arguments of class ``params``."""
-    return params in _bodies[operation]
+def body_of(operation: Callable[P, R], params: type) -> Callable[P, R]:
+    """The body of ``operation`` for first arguments of class ``params``, to call directly."""
+    return _bodies[operation][params]
 
 
 def shared(function: Callable[P, R]) -> Callable[P, R]:
@@ -141,9 +141,7 @@ def compiled(
 
         folder = _cache_folder(classes)
         with _numba_cache(folder):
-            dispatcher = numba.njit(
-                function, cache=folder is not None, nogil=True, fastmath=FAST
-            )
+            dispatcher = numba.njit(function, cache=folder is not None, nogil=True, fastmath=FAST)
         marker = folder / f"{title}.compiled" if folder else None
         if marker is not None and marker.exists():
             return dispatcher  # type: ignore[no-any-return]

@@ -20,7 +20,7 @@ from rolf.types import FloatArray, Generator, IntArray
 TIE = 1e-12
 
 
-def _matvec(matrix, vector):  # type: ignore[no-untyped-def]
+def _matvec(matrix: FloatArray, vector: FloatArray) -> FloatArray:
     rows, columns = matrix.shape
     out = np.empty(rows)
     for i in range(rows):
@@ -38,7 +38,7 @@ def matvec(matrix: FloatArray, vector: FloatArray) -> FloatArray:
     return out
 
 
-def _vecmat(vector, matrix):  # type: ignore[no-untyped-def]
+def _vecmat(vector: FloatArray, matrix: FloatArray) -> FloatArray:
     rows, columns = matrix.shape
     out = np.zeros(columns)
     for i in range(rows):
@@ -55,7 +55,7 @@ def vecmat(vector: FloatArray, matrix: FloatArray) -> FloatArray:
     return out
 
 
-def _dot(left, right):  # type: ignore[no-untyped-def]
+def _dot(left: FloatArray, right: FloatArray) -> float:
     total = 0.0
     for i in range(left.size):
         total += left[i] * right[i]
@@ -68,20 +68,43 @@ def dot(left: FloatArray, right: FloatArray) -> float:
     return float(left @ right)
 
 
-def _add_outer(matrix, left, right):  # type: ignore[no-untyped-def]
-    for i in range(left.size):
-        weight = left[i]
-        for j in range(right.size):
+def _add_outer(matrix: FloatArray, factor: float, left: FloatArray, right: FloatArray) -> None:
+    rows, columns = matrix.shape
+    for i in range(rows):
+        weight = factor * left[i]
+        for j in range(columns):
             matrix[i, j] += weight * right[j]
 
 
 @primitive(_add_outer)
-def add_outer(matrix: FloatArray, left: FloatArray, right: FloatArray) -> None:
-    """``matrix += left right'``, in place."""
-    matrix += left[:, None] * right
+def add_outer(matrix: FloatArray, factor: float, left: FloatArray, right: FloatArray) -> None:
+    """``matrix += factor left right'``, in place."""
+    matrix += (factor * left)[:, None] * right
 
 
-def _weighted_gram(rows, weights):  # type: ignore[no-untyped-def]
+def _add(target: FloatArray, factor: float, vector: FloatArray) -> None:
+    for i in range(vector.size):
+        target[i] += factor * vector[i]
+
+
+@primitive(_add)
+def add(target: FloatArray, factor: float, vector: FloatArray) -> None:
+    """``target += factor vector``, in place."""
+    target += factor * vector
+
+
+def _assign(target: FloatArray, values: FloatArray) -> None:
+    for i in range(values.size):
+        target[i] = values[i]
+
+
+@primitive(_assign)
+def assign(target: FloatArray, values: FloatArray) -> None:
+    """``target[:] = values`` for vectors. (Numba takes seconds to compile the slice.)"""
+    target[:] = values
+
+
+def _weighted_gram(rows: FloatArray, weights: FloatArray) -> FloatArray:
     count, size = rows.shape
     out = np.zeros((size, size))
     for k in range(count):
@@ -99,7 +122,7 @@ def weighted_gram(rows: FloatArray, weights: FloatArray) -> FloatArray:
     return out
 
 
-def _solve(matrix, right):  # type: ignore[no-untyped-def]
+def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
     size = matrix.shape[0]
     left = matrix.copy()
     out = right.copy()
@@ -129,8 +152,7 @@ def _solve(matrix, right):  # type: ignore[no-untyped-def]
 @primitive(_solve)
 def solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """``matrix^-1 right`` for a matrix (n, n) and right-hand sides (n, m)."""
-    out: FloatArray = np.linalg.solve(matrix, right)
-    return out
+    return np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
 
 
 @shared
@@ -148,11 +170,11 @@ def root_update(root: FloatArray, vector: FloatArray) -> tuple[FloatArray, float
     if size > 0.0:
         # (1 - 1/sqrt(1 + s)) / s, in a form that is exact for small s
         shrink = 1.0 / (1.0 + size + math.sqrt(1.0 + size))
-        add_outer(root, gain * -shrink, inner)
+        add_outer(root, -shrink, gain, inner)
     return gain, size
 
 
-def _pick(scores, available, rng):  # type: ignore[no-untyped-def]
+def _pick(scores: FloatArray, available: IntArray, rng: Generator) -> tuple[int, int, float]:
     best = scores[available[0]]
     for position in range(1, available.size):
         if scores[available[position]] > best:
@@ -203,7 +225,7 @@ def tie_shares(values: FloatArray) -> FloatArray:
     return shares
 
 
-def _argmax(values):  # type: ignore[no-untyped-def]
+def _argmax(values: FloatArray) -> int:
     best = 0
     for i in range(1, values.size):
         if values[i] > values[best]:
@@ -217,7 +239,7 @@ def argmax(values: FloatArray) -> int:
     return int(values.argmax())
 
 
-def _normals(count, rng):  # type: ignore[no-untyped-def]
+def _normals(count: int, rng: Generator) -> FloatArray:
     out = np.empty(count)
     for i in range(count):
         out[i] = rng.standard_normal()

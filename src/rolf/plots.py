@@ -21,7 +21,11 @@ STYLES: list[Any] = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (
 
 
 def regret_figure(
-    labels: Sequence[str], regret: FloatArray, *, title: str | None = None, logarithmic: bool = False
+    labels: Sequence[str],
+    regret: FloatArray,
+    *,
+    title: str | None = None,
+    logarithmic: bool = False,
 ) -> Figure:
     """Cumulative regret of each policy: the mean over runs, and one standard deviation."""
     from matplotlib.figure import Figure
@@ -41,7 +45,7 @@ def regret_panel(
     axes: Axes, labels: Sequence[str], regret: FloatArray, *, logarithmic: bool = False
 ) -> None:
     """Draw regret (policies, runs, rounds) into one panel, the worst policy first."""
-    policies, runs, rounds = regret.shape
+    _, runs, rounds = regret.shape
     mean = regret.mean(axis=1)
     spread = regret.std(axis=1, ddof=1) if runs > 1 else np.zeros_like(mean)
     shown = np.unique(np.linspace(0, rounds - 1, min(rounds, 600)).astype(int))

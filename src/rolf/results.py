@@ -101,7 +101,8 @@ class Result:
         """Cumulative regret (runs, rounds) of one policy."""
         if label not in self.labels:
             raise InvalidArgument("label", label, "one of " + ", ".join(self.labels))
-        return self.regret[self.labels.index(label)]
+        values: FloatArray = self.regret[self.labels.index(label)]
+        return values
 
     def summary(self, round: int | None = None) -> Summary:
         """Mean, spread and quantiles over the runs after ``round`` rounds (all by default)."""
@@ -122,9 +123,7 @@ class Result:
         self, path: str | Path | None = None, *, title: str | None = None, logarithmic: bool = False
     ) -> Figure:
         """Regret over rounds, mean and one standard deviation; written to ``path`` if given."""
-        figure = plots.regret_figure(
-            self.labels, self.regret, title=title, logarithmic=logarithmic
-        )
+        figure = plots.regret_figure(self.labels, self.regret, title=title, logarithmic=logarithmic)
         if path is not None:
             plots.save(figure, path)
         return figure

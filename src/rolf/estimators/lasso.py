@@ -67,39 +67,39 @@ def lasso_start(gram: FloatArray, penalty: float) -> Lasso:
 
 
 @shared
-def _rows_times(matrix: FloatArray, vector: FloatArray) -> FloatArray:
-    """Product with a symmetric matrix; zeros of the vector cost nothing."""
-    out = np.zeros(vector.size)
-    for i in range(vector.size):
-        weight = vector[i]
-        if weight != 0.0:
-            row = matrix[i]
-            for j in range(vector.size):
-                out[j] += weight * row[j]
+def _times(matrix: FloatArray, vector: FloatArray) -> FloatArray:
+    size = vector.size
+    out = np.empty(size)
+    for i in range(size):
+        total = 0.0
+        for j in range(size):
+            total += matrix[i, j] * vector[j]
+        out[i] = total
     return out
 
 
 @shared
 def _rank_one(matrix: FloatArray, factor: float, vector: FloatArray) -> None:
     """matrix += factor vector vector'; zeros of the vector cost nothing."""
-    for i in range(vector.size):
+    size = vector.size
+    for i in range(size):
         weight = factor * vector[i]
         if weight != 0.0:
-            row = matrix[i]
-            for j in range(vector.size):
-                row[j] += weight * vector[j]
+            for j in range(size):
+                matrix[i, j] += weight * vector[j]
 
 
 @shared
 def _on_support(lasso: Lasso, vector: FloatArray) -> FloatArray:
     """A_SS^-1 vector_S, zero off the support."""
-    out = np.zeros(vector.size)
-    for i in range(vector.size):
+    size = vector.size
+    out = np.zeros(size)
+    for i in range(size):
         if lasso.signs[i] != 0.0:
-            weight = vector[i]
-            row = lasso.inverse[i]
-            for j in range(vector.size):
-                out[j] += weight * row[j]
+            total = 0.0
+            for j in range(size):
+                total += lasso.inverse[i, j] * vector[j]
+            out[i] = total
     return out
 
 
@@ -199,7 +199,7 @@ def absorb(lasso: Lasso, row: FloatArray, reward: float) -> None:
     healthy = True
     for _ in range(10 * size + 100):
         push = _on_support(lasso, row)
-        image = _rows_times(lasso.gram, push)
+        image = _times(lasso.gram, push)
         reach = 0.0
         fit = 0.0
         for j in range(size):
@@ -254,7 +254,7 @@ def follow(lasso: Lasso, target: FloatArray, penalty: float) -> None:
         for j in range(size):
             pull[j] = change[j] - half_slope * lasso.signs[j]
         coef_slope = _on_support(lasso, pull)
-        corr_slope = _rows_times(lasso.gram, coef_slope)
+        corr_slope = _times(lasso.gram, coef_slope)
         for j in range(size):
             corr_slope[j] = change[j] - corr_slope[j]
         step, stop = _first_crossing(
@@ -305,7 +305,7 @@ def solve_from_nothing(lasso: Lasso) -> None:
 @shared
 def _violation(lasso: Lasso) -> float:
     """Recompute c = b - A m and say how far the conditions are from holding."""
-    image = _rows_times(lasso.gram, lasso.coef)
+    image = _times(lasso.gram, lasso.coef)
     half = lasso.half[0]
     worst = 0.0
     for j in range(image.size):
@@ -322,10 +322,10 @@ def _violation(lasso: Lasso) -> float:
 
 @shared
 def _allowed(lasso: Lasso) -> float:
-    size = lasso.half[0]
+    size = 0.0
     for j in range(lasso.target.size):
         size = max(size, abs(lasso.target[j]))
-    return TOLERANCE * size
+    return TOLERANCE * max(size, float(lasso.half[0]))
 
 
 @shared
@@ -371,7 +371,7 @@ def _descend(lasso: Lasso, allowed: float) -> None:
     for j in range(size):
         if lasso.signs[j] == 0.0:
             lasso.coef[j] = 0.0
-    corr = _rows_times(lasso.gram, lasso.coef)
+    corr = _times(lasso.gram, lasso.coef)
     for j in range(size):
         corr[j] = lasso.target[j] - corr[j]
     for _ in range(SWEEPS):
@@ -390,9 +390,8 @@ def _descend(lasso: Lasso, allowed: float) -> None:
                 if pull < 0.0:
                     new = -new
                 if new != old:
-                    row = lasso.gram[j]
                     for i in range(size):
-                        corr[i] -= row[i] * (new - old)
+                        corr[i] -= lasso.gram[j, i] * (new - old)
                     lasso.coef[j] = new
         if worst <= allowed / 2.0:
             break

@@ -7,8 +7,9 @@
 
   with X' = V S W' the thin singular value decomposition and l the penalty: a diagonal
   matrix plus one of rank d, so a round costs O(K d).
-* ``linear_*``: ridge on the observed features alone, kept as the estimated reward and
-  the squared width x_a' M^-1 x_a of every arm, both updated in O(K d), never recomputed.
+* ``linear_*``: ridge on the observed features alone, kept as the estimated reward of every
+  arm and, where it is needed, its squared width x_a' M^-1 x_a; both are updated in O(K d),
+  never recomputed.
 * ``biased_*``: ridge on [x_{a,t}, e_a], features of the round beside one free bias for
   every arm. The biases are eliminated, so the state is d x d.
 """
@@ -20,7 +21,17 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.kernel import shared
-from rolf.linalg import add_outer, dot, matvec, root_update, solve, weighted_gram
+from rolf.linalg import (
+    add,
+    add_outer,
+    assign,
+    dot,
+    matvec,
+    root_update,
+    solve,
+    vecmat,
+    weighted_gram,
+)
 from rolf.types import FloatArray, IntArray
 
 # --- augmented features, fixed -------------------------------------------------------
@@ -63,18 +74,18 @@ def reward_update(model: RewardModel, state: RewardState, arm: int, reward: floa
     row = model.directions[arm]
     pull = matvec(state.core, row)
     factor = -change / (1.0 + change * dot(row, pull))
-    add_outer(state.core, pull * factor, pull)
+    add_outer(state.core, factor, pull, pull)
     old = state.sums[arm]
     state.counts[arm] += 1.0
     state.sums[arm] = old + reward
-    state.image[:] += row * (state.sums[arm] / after - old / before)
+    add(state.image, state.sums[arm] / after - old / before, row)
     reward_estimate(model, state)
 
 
 @shared
 def reward_estimate(model: RewardModel, state: RewardState) -> None:
     shift = matvec(model.directions, matvec(state.core, state.image))
-    state.estimates[:] = (state.sums - shift) / (state.counts + model.penalty)
+    assign(state.estimates, (state.sums - shift) / (state.counts + model.penalty))
 
 
 @shared
@@ -82,16 +93,19 @@ def reward_refresh(model: RewardModel, state: RewardState) -> None:
     """Everything anew from counts and sums, in O(K d^2): removes what rounding added."""
     weights = 1.0 / (state.counts + model.penalty)
     prior = model.penalty * (1.0 / model.scales2 - 1.0)
-    rank = prior.size
+    # (I + C V'E^-1 V) core = C, which also holds where C has zeros on its diagonal
     left = weighted_gram(model.directions, weights)
-    right = np.zeros((rank, rank))
-    for i in range(rank):
-        left[i] *= prior[i]
+    right = np.zeros(left.shape)
+    for i in range(prior.size):
+        for j in range(prior.size):
+            left[i, j] *= prior[i]
         left[i, i] += 1.0
         right[i, i] = prior[i]
     core = solve(left, right)
-    state.core[:] = (core + core.T) / 2.0
-    state.image[:] = matvec(model.directions.T, state.sums * weights)
+    for i in range(prior.size):
+        for j in range(prior.size):
+            state.core[i, j] = (core[i, j] + core[j, i]) / 2.0
+    assign(state.image, vecmat(state.sums * weights, model.directions))
     reward_estimate(model, state)
 
 
@@ -101,39 +115,46 @@ def reward_refresh(model: RewardModel, state: RewardState) -> None:
 class LinearState(NamedTuple):
     """counts and sums are the truth.
 
-    root root' = M^-1 with M = l I + sum_a N_a x_a x_a'; estimates = X M^-1 b (K,);
-    widths2[a] = x_a' M^-1 x_a (K,).
+    root root' = M^-1 with M = l I + sum_a N_a x_a x_a'; estimates = X M^-1 b (K,).
     """
 
     counts: FloatArray
     sums: FloatArray
     root: FloatArray
     estimates: FloatArray
-    widths2: FloatArray
 
 
 def linear_start(features: FloatArray, penalty: float) -> LinearState:
     arms, size = features.shape
-    return LinearState(
-        counts=np.zeros(arms),
-        sums=np.zeros(arms),
-        root=np.eye(size) / np.sqrt(penalty),
-        estimates=np.zeros(arms),
-        widths2=np.einsum("ij,ij->i", features, features) / penalty,
-    )
+    root = np.eye(size) / np.sqrt(penalty)
+    return LinearState(np.zeros(arms), np.zeros(arms), root, np.zeros(arms))
 
 
 @shared
-def linear_update(features: FloatArray, state: LinearState, arm: int, reward: float) -> float:
-    """One more reward; returns x_a' M^-1 x_a before it (its log1p is log det's step)."""
+def linear_update(
+    features: FloatArray, state: LinearState, arm: int, reward: float
+) -> tuple[FloatArray, float]:
+    """One more reward. Returns X M^-1 x_a (K,) and x_a' M^-1 x_a, both from before it."""
     gain, size = root_update(state.root, features[arm])
     spread = matvec(features, gain)
     error = reward - state.estimates[arm]
     state.counts[arm] += 1.0
     state.sums[arm] += reward
-    state.estimates[:] += spread * (error / (1.0 + size))
-    state.widths2[:] = np.maximum(state.widths2 - spread * spread / (1.0 + size), 0.0)
-    return size
+    add(state.estimates, error / (1.0 + size), spread)
+    return spread, size
+
+
+def linear_widths2(features: FloatArray, root: FloatArray) -> FloatArray:
+    """Squared widths x_a' M^-1 x_a of all arms, (K,)."""
+    half = features @ root
+    out: FloatArray = np.einsum("ij,ij->i", half, half)
+    return out
+
+
+@shared
+def narrow(widths2: FloatArray, spread: FloatArray, size: float) -> None:
+    """The squared widths after one more reward; rounding cannot make them negative."""
+    assign(widths2, np.maximum(widths2 - spread * spread * (1.0 / (1.0 + size)), 0.0))
 
 
 def linear_rebuild(features: FloatArray, state: LinearState, penalty: float) -> None:
@@ -143,7 +164,6 @@ def linear_rebuild(features: FloatArray, state: LinearState, penalty: float) -> 
     state.root[:] = np.linalg.inv(np.linalg.cholesky(moment)).T
     half = features @ state.root
     state.estimates[:] = half @ (half.T @ state.sums)
-    state.widths2[:] = np.einsum("ij,ij->i", half, half)
 
 
 # --- features of the round and a bias for every arm ------------------------------------
@@ -190,12 +210,12 @@ def biased_update(
     bias = (state.sums[arm] - dot(state.feature_sums[arm], state.theta)) / total
     error = reward - dot(row, state.theta) - bias
     gain, size = root_update(state.root, scaled)
-    state.theta[:] += gain * (np.sqrt(weight) * error / (1.0 + size))
+    add(state.theta, np.sqrt(weight) * error / (1.0 + size), gain)
     state.counts[arm] += 1.0
     state.sums[arm] += reward
-    state.feature_sums[arm] += row
-    state.cross[:] += row * reward
-    add_outer(state.moment, row, row)
+    add(state.feature_sums[arm], 1.0, row)
+    add(state.cross, reward, row)
+    add_outer(state.moment, 1.0, row, row)
 
 
 @shared
@@ -215,8 +235,10 @@ def biased_rebuild(state: BiasedState, penalty: float) -> None:
     state.theta[:] = state.root @ (state.root.T @ cross)
 
 
-def from_history(arms: int, positions: IntArray, rewards: FloatArray) -> tuple[FloatArray, FloatArray]:
+def from_history(
+    arms: int, positions: IntArray, rewards: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Counts and sums of a history of (arm, reward)."""
     counts = np.bincount(positions, minlength=arms).astype(np.float64)
     sums = np.bincount(positions, weights=rewards, minlength=arms)
-    return counts, sums
+    return counts, sums.astype(np.float64)

@@ -6,7 +6,6 @@ of ``Policy`` whose constructor checks arguments.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, overload
 
@@ -14,10 +13,12 @@ import numpy as np
 
 from rolf.errors import AlreadyTold, InvalidArgument, UnknownDecision
 from rolf.estimators.ridge import from_history
+from rolf.kernel import body_of
 from rolf.policies import saving
-from rolf.policies.inputs import Arms, as_number, as_positions, as_round_features, read_features
+from rolf.policies.inputs import Arms, as_number, as_positions, as_round_features
 from rolf.policies.operations import Pending, choose, estimate, probabilities, rebuild, update
 from rolf.types import Decision, FloatArray, IntArray, Seed
+
 
 class Policy:
     """Ask for decisions, tell rewards: late, in any order, each once."""
@@ -47,6 +48,8 @@ class Policy:
         self.params = params
         self.options = options
         self._state = state
+        self._choose = body_of(choose, type(params))
+        self._update = body_of(update, type(params))
         self._rng = np.random.default_rng(seed)
         self._everything: IntArray = np.arange(arms.count)
         self._pending: dict[str, Pending] = {}
@@ -87,7 +90,7 @@ class Policy:
 
     def _decide(self, available: IntArray, features: FloatArray) -> Decision:
         chance = self._chance_later(available)
-        choice = choose(self.params, self._state, features, available, self._rng)
+        choice = self._choose(self.params, self._state, features, available, self._rng)
         self._issued += 1
         key = f"{self._tag}-{self._issued}"
         self._pending[key] = Pending(choice, features[choice.arm])
@@ -122,12 +125,14 @@ class Policy:
                 raise self._cannot_tell(key)
             value = as_number(reward)
             del self._pending[key]
-            update(self.params, self._state, pending.choice, pending.row, value)
+            self._update(self.params, self._state, pending.choice, pending.row, value)
             return
         keys = [d if isinstance(d, str) else d.id for d in decision]
         values = [as_number(value) for value in np.asarray(reward, dtype=object).ravel()]
         if len(keys) != len(values):
-            raise InvalidArgument("reward", f"{len(values)} rewards", f"{len(keys)}, one a decision")
+            raise InvalidArgument(
+                "reward", f"{len(values)} rewards", f"{len(keys)}, one a decision"
+            )
         for position, key in enumerate(keys):
             if key not in self._pending:
                 raise self._cannot_tell(key)
@@ -135,7 +140,7 @@ class Policy:
                 raise AlreadyTold(f"decision {key!r} comes twice in one batch")
         for key, value in zip(keys, values, strict=True):
             pending = self._pending.pop(key)
-            update(self.params, self._state, pending.choice, pending.row, value)
+            self._update(self.params, self._state, pending.choice, pending.row, value)
 
     def _cannot_tell(self, key: object) -> Exception:
         tag, _, number = str(key).rpartition("-")
@@ -210,7 +215,9 @@ class Policy:
         positions = as_positions(self.arms, arms)
         values = np.array([as_number(v) for v in np.asarray(rewards, dtype=object).ravel()])
         if positions.size != values.size:
-            raise InvalidArgument("rewards", f"{values.size} rewards", f"{positions.size}, one an arm")
+            raise InvalidArgument(
+                "rewards", f"{values.size} rewards", f"{positions.size}, one an arm"
+            )
         if positions.size == 0:
             return
         rows = self._history_features(features, positions.size)
@@ -260,7 +267,8 @@ class Policy:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Policy:
         """Go on from a saved state, with the very decisions that would have come."""
-        return saving.load(cls, cls._by_name, state)
+        policy: Policy = saving.load(cls, cls._by_name, state)
+        return policy
 
     @staticmethod
     def merge(*states: dict[str, Any], seed: Seed = None) -> dict[str, Any]:
@@ -274,4 +282,3 @@ class Policy:
     def __repr__(self) -> str:
         seen = f"{self.rounds} rounds, {len(self._pending)} waiting"
         return f"<{type(self).__name__} of {self.arms.count} arms, {seen}>"
-

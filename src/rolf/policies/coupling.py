@@ -39,9 +39,7 @@ class Coupling(NamedTuple):
     size: float
 
 
-def draw_settings(
-    options: dict[str, Any], arms: int, *, constant: float, size: int
-) -> Coupling:
+def draw_settings(options: dict[str, Any], arms: int, *, constant: float, size: int) -> Coupling:
     """Check the arguments that all RoLF policies share.
 
     ``constant`` and ``size`` are of "theory" exploration: C_e = constant / (1 - p)^2.
@@ -171,4 +169,3 @@ def all_chances(
     near, far = chances(settings, round, available.size)
     out: FloatArray = share * near + (1.0 - share) * far
     return out
-

@@ -20,7 +20,7 @@ import numpy as np
 
 from rolf.estimators.doubly_robust import pseudo_rewards
 from rolf.kernel import implements, shared
-from rolf.linalg import pick, tie_shares
+from rolf.linalg import assign, pick, tie_shares
 from rolf.policies.base import Policy
 from rolf.policies.inputs import between, given, read_features, tuned
 from rolf.policies.operations import choose, estimate, probabilities, rebuild, update
@@ -71,7 +71,7 @@ def fit(params: Params, state: State) -> None:
     beta = 0.0
     if size > 0.0:
         beta = math.copysign(size, target) / (params.average * params.average)
-    state.estimates[:] = params.column * beta
+    assign(state.estimates, params.column * beta)
 
 
 @implements(choose, Params)

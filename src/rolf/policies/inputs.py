@@ -111,13 +111,17 @@ def given(local: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in local.items() if k not in ("self", "features", "seed", "__class__")}
 
 
-def between(argument: str, value: Any, low: float, high: float, *, inclusive: bool = False) -> float:
+def between(
+    argument: str, value: Any, low: float, high: float, *, inclusive: bool = False
+) -> float:
     """Check that a number lies between two others."""
     ok = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     inside = ok and (low <= value <= high if inclusive else low < value < high)
     if not inside:
         edge = "included" if inclusive else "excluded"
-        limits = f"above {low:g}" if high == math.inf else f"between {low:g} and {high:g}, both {edge}"
+        limits = (
+            f"above {low:g}" if high == math.inf else f"between {low:g} and {high:g}, both {edge}"
+        )
         if high == math.inf and inclusive:
             limits = f"at least {low:g}"
         raise InvalidArgument(argument, value, f"a number {limits}")

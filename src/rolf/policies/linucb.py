@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.estimators.ridge import LinearState, linear_rebuild, linear_start, linear_update
+from rolf.estimators.ridge import (
+    LinearState,
+    linear_rebuild,
+    linear_start,
+    linear_update,
+    linear_widths2,
+    narrow,
+)
 from rolf.kernel import implements, shared
 from rolf.linalg import argmax, pick, tie_shares
 from rolf.policies.base import Policy
@@ -29,16 +36,19 @@ class Params(NamedTuple):
 class State(NamedTuple):
     clock: IntArray  # rounds
     ridge: LinearState
+    widths2: FloatArray  # x_a' M^-1 x_a (K,)
 
 
 def init(params: Params) -> State:
-    return State(np.zeros(1, dtype=np.int64), linear_start(params.features, params.ridge))
+    ridge = linear_start(params.features, params.ridge)
+    widths2 = linear_widths2(params.features, ridge.root)
+    return State(np.zeros(1, dtype=np.int64), ridge, widths2)
 
 
 @shared
 def scores(params: Params, state: State, round: int) -> FloatArray:
     scale = params.width * math.sqrt(math.log(round))
-    return state.ridge.estimates + scale * np.sqrt(state.ridge.widths2)
+    return state.ridge.estimates + scale * np.sqrt(state.widths2)
 
 
 @implements(choose, Params)
@@ -52,7 +62,8 @@ def _choose(
 
 @implements(update, Params)
 def _update(params: Params, state: State, choice: Choice, row: FloatArray, reward: float) -> None:
-    linear_update(params.features, state.ridge, choice.arm, reward)
+    spread, size = linear_update(params.features, state.ridge, choice.arm, reward)
+    narrow(state.widths2, spread, size)
 
 
 @implements(estimate, Params)
@@ -70,6 +81,7 @@ def _probabilities(
 @implements(rebuild, Params)
 def _rebuild(params: Params, state: State) -> None:
     linear_rebuild(params.features, state.ridge, params.ridge)
+    state.widths2[:] = linear_widths2(params.features, state.ridge.root)
 
 
 class LinUCB(Policy):

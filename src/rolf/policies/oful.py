@@ -15,7 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.errors import InvalidArgument
-from rolf.estimators.ridge import LinearState, linear_rebuild, linear_start, linear_update
+from rolf.estimators.ridge import (
+    LinearState,
+    linear_rebuild,
+    linear_start,
+    linear_update,
+    linear_widths2,
+    narrow,
+)
 from rolf.kernel import implements, shared
 from rolf.linalg import argmax, pick, tie_shares
 from rolf.policies.base import Policy
@@ -36,12 +43,14 @@ class Params(NamedTuple):
 class State(NamedTuple):
     clock: IntArray  # rounds
     ridge: LinearState
+    widths2: FloatArray  # x_a' M^-1 x_a (K,)
     logdet: FloatArray  # [log(det M / ridge^d)]
 
 
 def init(params: Params) -> State:
-    start = linear_start(params.features, params.ridge)
-    return State(np.zeros(1, dtype=np.int64), start, np.zeros(1))
+    ridge = linear_start(params.features, params.ridge)
+    widths2 = linear_widths2(params.features, ridge.root)
+    return State(np.zeros(1, dtype=np.int64), ridge, widths2, np.zeros(1))
 
 
 @shared
@@ -50,7 +59,7 @@ def scores(params: Params, state: State) -> FloatArray:
     if radius < 0.0:
         spread = state.logdet[0] + 2.0 * math.log(1.0 / params.delta)
         radius = params.noise * math.sqrt(spread) + math.sqrt(params.ridge) * params.bound
-    return state.ridge.estimates + radius * np.sqrt(state.ridge.widths2)
+    return state.ridge.estimates + radius * np.sqrt(state.widths2)
 
 
 @implements(choose, Params)
@@ -64,7 +73,8 @@ def _choose(
 
 @implements(update, Params)
 def _update(params: Params, state: State, choice: Choice, row: FloatArray, reward: float) -> None:
-    size = linear_update(params.features, state.ridge, choice.arm, reward)
+    spread, size = linear_update(params.features, state.ridge, choice.arm, reward)
+    narrow(state.widths2, spread, size)
     state.logdet[0] += math.log(1.0 + size)
 
 
@@ -83,6 +93,7 @@ def _probabilities(
 @implements(rebuild, Params)
 def _rebuild(params: Params, state: State) -> None:
     linear_rebuild(params.features, state.ridge, params.ridge)
+    state.widths2[:] = linear_widths2(params.features, state.ridge.root)
     size = params.features.shape[1]
     _, half = np.linalg.slogdet(state.ridge.root)
     state.logdet[0] = -2.0 * half - size * math.log(params.ridge)

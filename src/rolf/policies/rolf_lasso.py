@@ -172,7 +172,7 @@ def penalties(penalty: Any, p: float, noise: float, largest: float) -> Penalties
     if penalty == "theory":
         imputation = 2.0 * largest * noise * math.sqrt(2.0 * p)
         return Penalties(imputation, 4.0 * largest * noise * math.sqrt(2.0) / p, True)
-    pair = p if penalty is None else penalty
+    pair: Any = p if penalty is None else penalty
     if isinstance(pair, str) or (np.ndim(pair) and np.shape(pair) != (2,)):
         raise InvalidArgument("penalty", penalty, '"theory", a number, or a pair of numbers')
     first, second = pair if np.ndim(pair) else (pair, pair)

@@ -35,7 +35,7 @@ def arrays(state: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def tag(rng: Generator) -> str:
     """Eight digits that tell the decisions of differently seeded policies apart."""
-    words = rng.bit_generator.seed_seq.generate_state(1)  # type: ignore[attr-defined]
+    words = rng.bit_generator.seed_seq.generate_state(1)
     return f"{int(words[0]):08x}"
 
 

@@ -35,8 +35,9 @@ class State(NamedTuple):
 
 
 def init(params: Params) -> State:
-    zeros = np.zeros((3, params.arms))
-    return State(np.zeros(1, dtype=np.int64), *zeros, np.full(params.arms, UNSEEN))
+    counts, sums, estimates = np.zeros((3, params.arms))
+    scores = np.full(params.arms, UNSEEN)
+    return State(np.zeros(1, dtype=np.int64), counts, sums, estimates, scores)
 
 
 @shared

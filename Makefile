@@ -1,0 +1,50 @@
+# make run    the environment, the install, and the main job: results into out/
+# make test   the environment, the install, and every check
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+INSTALLED := .venv/installed.stamp
+
+.PHONY: run test lint types imports unit bench peers format clean
+
+run: $(INSTALLED)
+	$(BIN)/rolf simulate examples/paper.toml --out out
+
+test: lint types imports unit
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(INSTALLED)
+	$(BIN)/mypy
+
+imports: $(INSTALLED)
+	$(BIN)/lint-imports --no-cache
+
+unit: $(INSTALLED)
+	$(BIN)/pytest -n 2
+
+bench: $(INSTALLED)
+	$(BIN)/python benchmarks/rounds.py
+	$(BIN)/python benchmarks/startup.py
+
+# The rivals live in an environment of their own: they want other versions of NumPy.
+peers: .venv-peers/installed.stamp
+	.venv-peers/bin/python benchmarks/peers.py
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv .venv-peers out build dist .mypy_cache .ruff_cache .pytest_cache
+
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+.venv-peers/installed.stamp: pyproject.toml
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -e '.[peers]'
+	touch $@

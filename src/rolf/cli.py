@@ -1,0 +1,160 @@
+"""The command line: parsing and printing only."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import rolf
+from rolf.errors import InvalidArgument, RolfError
+from rolf.results import Result, Summary
+
+app = typer.Typer(
+    help="Bandits whose features do not tell the whole story.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+console = Console()
+
+FAMILIES: dict[str, Callable[..., Any]] = {"paper": rolf.environments.paper}
+
+
+def main() -> None:
+    """Run the command line; rolf's own errors are one line, not a traceback."""
+    try:
+        app()
+    except RolfError as error:
+        Console(stderr=True).print(f"rolf: {error}", style="red", markup=False, highlight=False)
+        raise SystemExit(1) from None
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    """Bandits whose features do not tell the whole story."""
+    if version:
+        console.print(f"rolf {rolf.__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.command()
+def policies(
+    name: Annotated[str | None, typer.Argument(help="Show one policy's options.")] = None,
+) -> None:
+    """List the policies of the catalogue, or the options of one."""
+    if name is not None:
+        cls = rolf.policy_class(name)
+        console.print(f"{cls.__name__} ({cls.name}): {cls.summary}\n", highlight=False)
+        console.print(inspect.getdoc(cls) or "", highlight=False, markup=False)
+        return
+    table = Table("name", "class", "what it is", "options", box=None, pad_edge=False)
+    for cls in rolf.policy_classes():
+        options = [p for p in inspect.signature(cls).parameters if p not in ("features", "seed")]
+        table.add_row(cls.name, cls.__name__, cls.summary, ", ".join(options))
+    console.print(table)
+
+
+@app.command()
+def simulate(
+    config: Annotated[Path, typer.Argument(help="A TOML file: problem and policies.")],
+    out: Annotated[Path, typer.Option(help="Folder for pictures, tables and data.")] = Path("out"),
+    rounds: Annotated[int | None, typer.Option(help="Horizon; overrides the file.")] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs; overrides the file.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed; overrides the file.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Workers; all cores by default.")] = None,
+) -> None:
+    """Play the policies of a TOML file and write a picture, a table and the data."""
+    plan = read_plan(config)
+    result = rolf.simulate(
+        plan["policies"],
+        plan["problem"],
+        rounds=rounds if rounds is not None else plan["rounds"],
+        runs=runs if runs is not None else plan["runs"],
+        seed=seed if seed is not None else plan["seed"],
+        jobs=jobs,
+    )
+    result.config["title"] = plan["title"]
+    stem = config.stem
+    written = [result.save(out / f"{stem}.parquet"), result.summary().to_csv(out / f"{stem}.csv")]
+    for kind in ("png", "svg"):
+        result.plot(out / f"{stem}.{kind}", title=plan["title"])
+        written.append(out / f"{stem}.{kind}")
+    show(result.summary(), plan["title"])
+    console.print("written: " + ", ".join(str(path) for path in written), highlight=False)
+
+
+@app.command()
+def plot(
+    result: Annotated[Path, typer.Argument(help="A Parquet file written by rolf.")],
+    out: Annotated[Path, typer.Option(help="The picture: .png, .svg or .pdf.")] = Path("regret.png"),
+    title: Annotated[str | None, typer.Option(help="Above the picture.")] = None,
+    logarithmic: Annotated[bool, typer.Option("--log", help="Logarithmic regret.")] = False,
+) -> None:
+    """Draw a saved result again."""
+    loaded: Result = rolf.load(result)
+    given = title if title is not None else loaded.config.get("title")
+    loaded.plot(out, title=given, logarithmic=logarithmic)
+    console.print(f"written: {out}", highlight=False)
+
+
+def show(summary: Summary, title: str | None) -> None:
+    """Print a summary as a table, best policy first."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("policy")
+    for column in ("mean", "std", "stderr", "min", "median", "max"):
+        table.add_column(column, justify="right")
+    for row in sorted(summary, key=lambda each: each.mean):
+        values = (row.mean, row.std, row.stderr, row.min, row.median, row.max)
+        table.add_row(row.policy, *(f"{value:.1f}" for value in values))
+    console.print(table)
+    first = summary[0]
+    console.print(f"cumulative regret after {first.rounds} rounds, {first.runs} runs")
+
+
+def read_plan(path: Path) -> dict[str, Any]:
+    """Read and check a TOML file for ``rolf simulate``."""
+    try:
+        data = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise RolfError(f"{path}: cannot be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RolfError(f"{path}: is not valid TOML ({error})") from None
+    known = {"title", "rounds", "runs", "seed", "problem", "policies"}
+    if unknown := sorted(set(data) - known):
+        raise InvalidArgument(f"{path}", unknown, "keys among " + ", ".join(sorted(known)))
+    chosen = data.get("policies")
+    if not isinstance(chosen, dict) or not chosen:
+        raise InvalidArgument(f"{path}: policies", chosen, "a [policies] table")
+    entries = {}
+    for label, entry in chosen.items():
+        options = {"policy": entry} if isinstance(entry, str) else dict(entry)
+        entries[label] = (options.pop("policy", label), options)
+    problem = dict(data.get("problem", {}))
+    family = problem.pop("family", "paper")
+    if family not in FAMILIES:
+        raise InvalidArgument(f"{path}: problem.family", family, "one of " + ", ".join(FAMILIES))
+    try:
+        drawn = FAMILIES[family](**problem)
+    except TypeError:
+        known = set(inspect.signature(FAMILIES[family]).parameters)
+        extra = sorted(set(problem) - known)
+        raise InvalidArgument(
+            f"{path}: problem", extra, "keys among " + ", ".join(sorted(known))
+        ) from None
+    return {
+        "title": data.get("title", path.stem),
+        "rounds": data.get("rounds", 1200),
+        "runs": data.get("runs", 5),
+        "seed": data.get("seed", 0),
+        "policies": entries,
+        "problem": drawn,
+    }
