@@ -52,7 +52,7 @@ def regret_panel(
     order = np.argsort(-mean[:, -1], kind="stable")
     for index in order:
         colour = COLOURS[index % len(COLOURS)]
-        style = STYLES[index % len(STYLES)]
+        style = STYLES[(index + 3 * (index // len(COLOURS))) % len(STYLES)]
         line, band = mean[index, shown], spread[index, shown]
         axes.plot(
             shown + 1,

@@ -303,8 +303,11 @@ def solve_from_nothing(lasso: Lasso) -> None:
 
 
 @shared
-def _violation(lasso: Lasso) -> float:
-    """Recompute c = b - A m and say how far the conditions are from holding."""
+def _violation(lasso: Lasso, allowed: float) -> float:
+    """Recompute c = b - A m and say how far the conditions are from holding.
+
+    A coefficient that rounding put on the wrong side of zero becomes zero.
+    """
     image = _times(lasso.gram, lasso.coef)
     half = lasso.half[0]
     worst = 0.0
@@ -313,7 +316,10 @@ def _violation(lasso: Lasso) -> float:
         if lasso.signs[j] != 0.0:
             gap = abs(lasso.corr[j] - half * lasso.signs[j])
             if lasso.coef[j] * lasso.signs[j] < 0.0:
-                gap = max(gap, abs(lasso.coef[j]) * lasso.gram[j, j])
+                wrong = abs(lasso.coef[j]) * lasso.gram[j, j]
+                gap = max(gap, wrong)
+                if wrong <= allowed:
+                    lasso.coef[j] = 0.0
         else:
             gap = abs(lasso.corr[j]) - half
         worst = max(worst, gap)
@@ -334,7 +340,7 @@ def _settle(lasso: Lasso, healthy: bool) -> None:
     allowed = _allowed(lasso)
     if healthy:
         for attempt in range(3):
-            if _violation(lasso) <= allowed:
+            if _violation(lasso, allowed) <= allowed:
                 return
             if attempt < 2:
                 _refine(lasso)
@@ -343,7 +349,7 @@ def _settle(lasso: Lasso, healthy: bool) -> None:
     _rebuild_support(lasso)
     for _ in range(3):
         _refine(lasso)
-        if _violation(lasso) <= allowed:
+        if _violation(lasso, allowed) <= allowed:
             return
     # The support from descent does not carry an exact solution (coefficients at the
     # edge of zero): descend once more and keep what descent found.
@@ -437,4 +443,4 @@ def _rebuild_support(lasso: Lasso) -> None:
             lasso.coef[stop] = 0.0
             if stop != j:
                 _leave(lasso, stop)
-    _violation(lasso)
+    _violation(lasso, _allowed(lasso))
