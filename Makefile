@@ -28,7 +28,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/rounds.py
 	$(BIN)/python benchmarks/startup.py
 
-# The rivals live in an environment of their own: they want other versions of NumPy.
+# Other libraries stay out of our environment: they are measured, never depended on.
 peers: .venv-peers/installed.stamp
 	.venv-peers/bin/python benchmarks/peers.py
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rolf.estimators import lasso as module
+import oracle
+from rolf.estimators import optimality, support
 from rolf.estimators.lasso import absorb, follow, lasso_start, solve_from_nothing
 
 
@@ -129,4 +129,4 @@ def test_the_fallback_repairs_what_is_broken(damage):
 
 
 def test_constants_are_sane():
-    assert 0 < module.SINGULAR < module.TOLERANCE < 1e-8
+    assert 0 < support.SINGULAR < optimality.TOLERANCE < 1e-8

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import oracle
 import pytest
 
+import oracle
 import rolf
 from rolf.policies.operations import update
 from rolf.types import Choice

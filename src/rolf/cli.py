@@ -95,7 +95,9 @@ def simulate(
 @app.command()
 def plot(
     result: Annotated[Path, typer.Argument(help="A Parquet file written by rolf.")],
-    out: Annotated[Path, typer.Option(help="The picture: .png, .svg or .pdf.")] = Path("regret.png"),
+    out: Annotated[Path, typer.Option(help="The picture: .png, .svg or .pdf.")] = Path(
+        "regret.png"
+    ),
     title: Annotated[str | None, typer.Option(help="Above the picture.")] = None,
     logarithmic: Annotated[bool, typer.Option("--log", help="Logarithmic regret.")] = False,
 ) -> None:

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import inspect
 import os
-import platform
 import sys
 import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from importlib import metadata
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,6 +111,8 @@ def simulate(
         compiled: False runs everything as Python, for debugging; same result.
         progress: show a progress bar; by default on a terminal.
     """
+    from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+
     entries = _entries(policies)
     rounds = _count("rounds", rounds)
     runs = _count("runs", runs)
@@ -182,6 +181,9 @@ def simulate(
 
 def versions() -> dict[str, str]:
     """Versions of what a result depends on."""
+    import platform
+    from importlib import metadata
+
     out = {"python": platform.python_version()}
     for name in ("rolf-bandits", "numpy", "numba"):
         try:

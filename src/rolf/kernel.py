@@ -20,17 +20,16 @@ its directory is named after a hash of the sources.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+if TYPE_CHECKING:  # what is needed to compile is imported then, not with rolf
+    from pathlib import Path
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -176,6 +175,8 @@ def compiled(
 
 def cache_root() -> Path:
     """The folder of compiled code: ``ROLF_CACHE_DIR``, or the user's cache folder."""
+    from pathlib import Path
+
     chosen = os.environ.get("ROLF_CACHE_DIR")
     if chosen:
         return Path(chosen)
@@ -185,6 +186,9 @@ def cache_root() -> Path:
 
 @functools.cache
 def _package_sources() -> str:
+    import hashlib
+    from pathlib import Path
+
     digest = hashlib.sha256(sys.version.encode())
     here = Path(__file__).parent
     for path in sorted(here.rglob("*.py")):
@@ -194,6 +198,10 @@ def _package_sources() -> str:
 
 
 def _cache_folder(classes: tuple[type, ...]) -> Path | None:
+    import hashlib
+    import tempfile
+    from pathlib import Path
+
     digest = hashlib.sha256(_package_sources().encode())
     for cls in classes:
         if cls.__module__.split(".")[0] == __name__.split(".")[0]:
@@ -222,6 +230,8 @@ def _user() -> str:
 
 def _forget_old(root: Path, keep: Path, most: int = 8) -> None:
     """Keep the folders of the latest few versions only."""
+    import shutil
+
     os.utime(keep)
     folders = sorted((f for f in root.iterdir() if f.is_dir()), key=_modified, reverse=True)
     for folder in folders[most:]:

@@ -97,10 +97,9 @@ class RoLFRidge(Policy):
         seed: of this policy's own draws.
 
     >>> policy = RoLFRidge([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], seed=1)
-    >>> decision = policy.ask()
-    >>> policy.tell(decision, 0.5)
-    >>> round(float(policy.estimates()[decision.arm]), 3)
-    0.312
+    >>> policy.learn([0], [0.5])  # prior variance of arm 0: (1 + 1/3)/0.6 = 20/9
+    >>> policy.estimates().round(3).tolist()  # 20/29 of 0.5, and what is shared with it
+    [0.345, 0.086, 0.172]
     """
 
     name = "rolf-ridge"

@@ -1,0 +1,483 @@
+"""Microseconds a round of other bandit libraries, and the ratio to ours, measured beside them.
+
+    make peers                                  # makes .venv-peers with the extra `peers`
+    python benchmarks/peers.py                  # in any environment that has some of them
+    python benchmarks/peers.py --only river mabwiser
+
+A round is: decide among K=30 arms given their fixed features (30, 17), get a Gaussian reward,
+learn from that one reward. Ours is timed online (``ask`` and ``tell``) and in the compiled
+engine, in one process with the peer, in turns, best of several repeats. Each peer takes its
+fastest documented incremental path, and every library runs on one BLAS thread, which is the
+quicker choice at this size. Nothing is said here about regret: settings are near defaults.
+
+The column "what was run" says how near the peer's work is to ours:
+
+    same            the algorithm of ours, up to constants and the schedule of the widths; LinUCB
+                    and LinTS with one linear model for all arms, over the features of the arms
+    a draw an arm   the same model, but a Thompson draw for each arm, where ours serves all arms
+    disjoint        one model an arm, which is how that library is meant to be used; all of them
+                    see one context, the average of the arms' features, with as many numbers
+    nearest: ...    the library has no such algorithm; this is the closest
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import itertools
+import os
+import random
+import time
+import warnings
+from bisect import bisect
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from importlib import metadata
+from multiprocessing import get_context
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+import rolf
+from rolf.environments import Problem
+from rounds import in_engine, interleaved, online
+
+REPEATS = 7
+SLICE = 0.2  # seconds that one repeat of a peer may take
+PILOT = 40  # rounds that warm a peer up, and as many that tell how fast it is
+FEWEST, MOST = 100, 5_000  # rounds of a repeat
+ONLINE_ROUNDS, ENGINE_ROUNDS = 2_000, 20_000  # of ours
+
+
+class Peer(Protocol):
+    def ask(self) -> int: ...
+    def tell(self, arm: int, reward: float) -> None: ...
+
+
+# --- mabwiser ---
+
+
+class MabwiserDisjoint:
+    """One regression an arm, all of which see the same context."""
+
+    def __init__(self, features: np.ndarray, policy: str, **options: float) -> None:
+        from mabwiser.mab import MAB, LearningPolicy
+
+        arms = list(range(len(features)))
+        self.context = features.mean(axis=0, keepdims=True)
+        self.mab = MAB(arms, getattr(LearningPolicy, policy)(**options), seed=0)
+        # it predicts only after a fit: a context of zeros teaches nothing
+        self.mab.fit(np.array([0]), np.array([0.0]), np.zeros_like(self.context))
+
+    def ask(self) -> int:
+        return int(self.mab.predict(self.context))
+
+    def tell(self, arm: int, reward: float) -> None:
+        self.mab.partial_fit(np.array([arm]), np.array([reward]), self.context)
+
+
+class MabwiserShared:
+    """One model for all: a single mabwiser arm, asked about the features of each of ours."""
+
+    def __init__(self, features: np.ndarray, policy: str, **options: float) -> None:
+        from mabwiser.mab import MAB, LearningPolicy
+
+        self.features = features
+        self.rows = [features[arm : arm + 1] for arm in range(len(features))]
+        self.only = np.array([0])
+        self.mab = MAB([0], getattr(LearningPolicy, policy)(**options), seed=0)
+        self.mab.fit(self.only, np.array([0.0]), np.zeros_like(self.rows[0]))
+
+    def ask(self) -> int:
+        scores = [each[0] for each in self.mab.predict_expectations(self.features)]
+        return scores.index(max(scores))
+
+    def tell(self, arm: int, reward: float) -> None:
+        self.mab.partial_fit(self.only, np.array([reward]), self.rows[arm])
+
+
+class MabwiserUCB:
+    """UCB1, which sees no context."""
+
+    def __init__(self, features: np.ndarray) -> None:
+        from mabwiser.mab import MAB, LearningPolicy
+
+        arms = np.arange(len(features))
+        self.mab = MAB(arms.tolist(), LearningPolicy.UCB1(alpha=1.0), seed=0)
+        self.mab.fit(arms, np.zeros(arms.size))  # it predicts only after a fit
+
+    def ask(self) -> int:
+        return int(self.mab.predict())
+
+    def tell(self, arm: int, reward: float) -> None:
+        self.mab.partial_fit(np.array([arm]), np.array([reward]))
+
+
+# --- river ---
+
+
+class RiverDisjoint:
+    """LinUCBDisjoint: one Bayesian regression an arm."""
+
+    def __init__(self, features: np.ndarray) -> None:
+        from river import bandit
+
+        self.arms = list(range(len(features)))
+        self.context = dict(enumerate(features.mean(axis=0).tolist()))
+        self.policy = bandit.LinUCBDisjoint(alpha=1.0, beta=1.0, seed=0)
+
+    def ask(self) -> int:
+        return int(self.policy.pull(self.arms, self.context))
+
+    def tell(self, arm: int, reward: float) -> None:
+        self.policy.update(arm, self.context, reward)
+
+
+class RiverShared:
+    """One Bayesian regression over the features of the arms; bounds or draws made from it."""
+
+    def __init__(self, features: np.ndarray, draws: bool) -> None:
+        from river import linear_model
+
+        self.rows = [dict(enumerate(row)) for row in features.tolist()]
+        self.model = linear_model.BayesianLinearRegression(alpha=1.0, beta=1.0)
+        self.draw = random.Random(0).gauss if draws else lambda mean, spread: mean + spread
+
+    def ask(self) -> int:
+        beliefs = [self.model.predict_one(row, with_dist=True) for row in self.rows]
+        scores = [self.draw(belief.mu, belief.sigma) for belief in beliefs]
+        return scores.index(max(scores))
+
+    def tell(self, arm: int, reward: float) -> None:
+        self.model.learn_one(self.rows[arm], reward)
+
+
+class RiverUCB:
+    """UCB, which sees no context."""
+
+    def __init__(self, features: np.ndarray) -> None:
+        from river import bandit
+
+        self.arms = list(range(len(features)))
+        self.policy = bandit.UCB(delta=1.0, seed=0)
+
+    def ask(self) -> int:
+        return int(self.policy.pull(self.arms))
+
+    def tell(self, arm: int, reward: float) -> None:
+        self.policy.update(arm, reward)
+
+
+# --- contextualbandits ---
+
+
+class ContextualDisjoint:
+    """The policies of contextualbandits.online: one regression an arm."""
+
+    def __init__(self, features: np.ndarray, policy: str, **options: Any) -> None:
+        from contextualbandits import online as policies
+
+        self.context = features.mean(axis=0, keepdims=True)
+        make = getattr(policies, policy)
+        self.policy = make(len(features), fit_intercept=False, random_state=1, **options)
+
+    def ask(self) -> int:
+        return int(self.policy.predict(self.context)[0])
+
+    def tell(self, arm: int, reward: float) -> None:
+        self.policy.partial_fit(self.context, np.array([arm]), np.array([reward]))
+
+
+class ContextualShared:
+    """Its LinearRegression over the features of the arms, with its own bounds or draws.
+
+    ``score`` is "bound" (LinUCB), "interval" (Thompson: a draw within the bounds of each arm, as
+    its LinTS does with sample_from="ci") or "coefficients" (Thompson: one draw of the model).
+    """
+
+    def __init__(self, features: np.ndarray, score: str) -> None:
+        from contextualbandits.linreg import LinearRegression
+
+        whole = score == "coefficients"
+        self.features = features
+        self.rows = [features[arm : arm + 1].copy() for arm in range(len(features))]
+        self.rng = np.random.default_rng(0)
+        self.ask = getattr(self, score)
+        self.model = LinearRegression(
+            fit_intercept=False,
+            method="chol" if whole else "sm",
+            calc_inv=not whole,
+            precompute_ts=whole,
+            use_float=False,
+        )
+
+    def bound(self) -> int:
+        return int(self.model.predict_ucb(self.features).argmax())
+
+    def interval(self) -> int:
+        widths = self.rng.standard_normal(len(self.rows))
+        return int(self.model.predict_ucb(self.features, widths).argmax())
+
+    def coefficients(self) -> int:
+        if not self.model.is_fitted_:  # only before the first reward
+            return int(self.rng.integers(len(self.rows)))
+        return int(self.model.predict_thompson(self.features, random_state=self.rng).argmax())
+
+    def tell(self, arm: int, reward: float) -> None:
+        self.model.partial_fit(self.rows[arm], np.array([reward]))
+
+
+# --- bayesianbandits ---
+
+
+class BayesianShared:
+    """An agent with one NormalRegressor over the features of the arms."""
+
+    def __init__(self, features: np.ndarray, policy: str, **options: float) -> None:
+        import bayesianbandits as library
+
+        class Rows(library.ArmFeaturizer):
+            def transform(self, X: Any, *, action_tokens: list[int]) -> np.ndarray:
+                if len(action_tokens) == len(features):
+                    return features
+                return features[action_tokens]
+
+        self.context = np.zeros((1, 1))  # says nothing, but something has to be passed
+        self.agent = library.LipschitzContextualAgent(
+            [library.Arm(arm, learner=None) for arm in range(len(features))],
+            getattr(library, policy)(**options),
+            Rows(),
+            library.NormalRegressor(alpha=1.0, beta=1.0),
+            random_seed=0,
+        )
+
+    def ask(self) -> int:
+        return int(self.agent.pull(self.context)[0])
+
+    def tell(self, arm: int, reward: float) -> None:
+        self.agent.update(self.context, np.array([reward]))  # of the arm last pulled
+
+
+# --- vowpalwabbit ---
+
+
+class Vowpal:
+    """A contextual bandit with features of actions, learned by gradient steps.
+
+    As in its tutorials all lines are parsed, to predict and to learn; or, with ``parsed_once``,
+    the lines to predict are parsed once and reused, and only the chosen line is learned.
+    """
+
+    def __init__(self, features: np.ndarray, options: str, parsed_once: bool) -> None:
+        from vowpalwabbit import Workspace
+
+        self.lines = [
+            "|x " + " ".join(f"{name}:{value:.7g}" for name, value in enumerate(row))
+            for row in features.tolist()
+        ]
+        self.model = Workspace(f"--cb_explore_adf {options} --noconstant --quiet --random_seed 1")
+        self.parsed_once = parsed_once
+        self.event = self.model.parse(self.lines) if parsed_once else self.lines
+        self.rng = random.Random(0)
+        self.chance = 1.0
+
+    def ask(self) -> int:
+        shares = self.model.predict(self.event)
+        sums = list(itertools.accumulate(shares))
+        arm = min(bisect(sums, self.rng.random() * sums[-1]), len(sums) - 1)
+        self.chance = shares[arm]
+        return arm
+
+    def tell(self, arm: int, reward: float) -> None:
+        line = f"0:{-reward:.7g}:{self.chance:.7g} {self.lines[arm]}"
+        if self.parsed_once:
+            self.model.learn([line])
+        else:
+            self.model.learn([*self.lines[:arm], line, *self.lines[arm + 1 :]])
+
+
+# --- what is run ---
+
+
+class Case(NamedTuple):
+    ours: str  # name in the catalogue
+    ran: str
+    make: Callable[[np.ndarray], Peer]
+
+
+class Row(NamedTuple):
+    peer: str
+    version: str
+    ours: str
+    ran: str
+    theirs: float  # microseconds a round
+    online: float
+    engine: float
+
+
+CASES: dict[str, list[Case]] = {
+    "mabwiser": [
+        Case("linucb", "same", partial(MabwiserShared, policy="LinUCB", alpha=1.0)),
+        Case("linucb", "disjoint", partial(MabwiserDisjoint, policy="LinUCB", alpha=1.0)),
+        Case("lints", "a draw an arm", partial(MabwiserShared, policy="LinTS", alpha=1.0)),
+        Case("lints", "disjoint", partial(MabwiserDisjoint, policy="LinTS", alpha=1.0)),
+        Case("ucb", "same: UCB1", MabwiserUCB),
+    ],
+    "river": [
+        Case("linucb", "same", partial(RiverShared, draws=False)),
+        Case("linucb", "disjoint", RiverDisjoint),
+        Case("lints", "a draw an arm", partial(RiverShared, draws=True)),
+        Case("ucb", "same", RiverUCB),
+    ],
+    "contextualbandits": [
+        Case("linucb", "same", partial(ContextualShared, score="bound")),
+        Case("linucb", "disjoint", partial(ContextualDisjoint, policy="LinUCB", method="sm")),
+        Case("lints", "same", partial(ContextualShared, score="coefficients")),
+        Case("lints", "a draw an arm", partial(ContextualShared, score="interval")),
+        Case("lints", "disjoint", partial(ContextualDisjoint, policy="LinTS", sample_from="ci")),
+    ],
+    "bayesianbandits": [
+        Case(
+            "linucb",
+            "nearest: quantile of 100 draws",
+            partial(BayesianShared, policy="UpperConfidenceBound", alpha=0.95, samples=100),
+        ),
+        Case("lints", "same", partial(BayesianShared, policy="ThompsonSampling")),
+    ],
+    "vowpalwabbit": [
+        Case(
+            "linucb",
+            "nearest: SquareCB, all lines",
+            partial(Vowpal, options="--squarecb", parsed_once=False),
+        ),
+        Case(
+            "linucb",
+            "nearest: SquareCB, parsed once",
+            partial(Vowpal, options="--squarecb", parsed_once=True),
+        ),
+        Case(
+            "linucb",
+            "nearest: epsilon-greedy, parsed once",
+            partial(Vowpal, options="--epsilon 0.1", parsed_once=True),
+        ),
+        Case(
+            "lints",
+            "nearest: bag of 5, parsed once",
+            partial(Vowpal, options="--bag 5", parsed_once=True),
+        ),
+    ],
+}
+
+
+# --- timing ---
+
+
+def play(peer: Peer, problem: Problem, noise: np.ndarray) -> float:
+    """Microseconds a round, over as many rounds as there is noise."""
+    start = time.perf_counter()
+    for shock in noise:
+        arm = peer.ask()
+        peer.tell(arm, problem.means[arm] + shock)
+    return (time.perf_counter() - start) / noise.size * 1e6
+
+
+def playing(make: Callable[[np.ndarray], Peer], problem: Problem) -> Callable[[], float]:
+    """Work for ``interleaved``: a fresh peer each time, for about SLICE seconds."""
+    noise = np.random.default_rng(0).standard_normal(MOST) * problem.noise
+    pilot = make(problem.features)
+    play(pilot, problem, noise[:PILOT])
+    pace = play(pilot, problem, noise[PILOT : 2 * PILOT])
+    rounds = int(np.clip(SLICE * 1e6 / pace, FEWEST, MOST))
+    return lambda: play(make(problem.features), problem, noise[:rounds])
+
+
+def measure(peer: str, repeats: int) -> tuple[list[Row], list[str]]:
+    """All rows of one peer, and a line for each that failed."""
+    warnings.simplefilter("ignore")
+    problem = rolf.environments.paper(1, 1).draw(0)
+    classes = {cls.name: cls for cls in rolf.policy_classes()}
+    version = metadata.version(peer)
+    rows, failures = [], []
+    for case in CASES[peer]:
+        cls = classes[case.ours]
+        try:
+            works = [playing(case.make, problem)]
+            works += [online(cls, problem, ONLINE_ROUNDS), in_engine(cls, problem, ENGINE_ROUNDS)]
+            times = interleaved(repeats, works)
+        except Exception as error:
+            failures.append(f"{peer} {version}, {case.ours}, {case.ran}: {short(error)}")
+        else:
+            rows.append(Row(peer, version, case.ours, case.ran, *times))
+    return rows, failures
+
+
+def short(error: BaseException) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+def measure_apart(peer: str, repeats: int) -> tuple[list[Row], list[str]]:
+    """The same in a process of its own, so that a library that dies takes nothing with it."""
+    if importlib.util.find_spec(peer) is None:
+        return [], [f"{peer}: not installed"]
+    try:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            return pool.submit(measure, peer, repeats).result()
+    except Exception as error:
+        return [], [f"{peer}: {short(error)}"]
+
+
+# --- printing ---
+
+
+def print_header() -> None:
+    print("K=30, d=17; microseconds a round; a ratio above 1 says that ours is faster\n")
+    print(f"{'peer':18}{'version':9}{'algorithm':11}{'what was run':37}{'theirs':>9}", end="")
+    print(f"{'online':>9}{'ratio':>8}{'engine':>9}{'ratio':>8}")
+
+
+def print_row(row: Row) -> None:
+    print(f"{row.peer:18}{row.version:9}{row.ours:11}{row.ran:37}{row.theirs:9.1f}", end="")
+    print(f"{row.online:9.1f}{row.theirs / row.online:8.2f}", end="")
+    print(f"{row.engine:9.2f}{row.theirs / row.engine:8.0f}", flush=True)
+
+
+def verdict(rows: list[Row]) -> str:
+    """The last line: ahead everywhere, or where not."""
+    if not rows:
+        return "no peer could be measured"
+    lost = [
+        f"{row.peer} {row.ours} ({row.ran}), {ours}"
+        for row in rows
+        for ours, taken in (("online", row.online), ("engine", row.engine))
+        if taken >= row.theirs
+    ]
+    return "behind: " + "; ".join(lost) if lost else "ahead of every peer on every row"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="best of so many")
+    args = parser.parse_args()
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # read by the processes started below
+    print_header()
+    rows, failures = [], []
+    for peer in args.only:
+        measured, failed = measure_apart(peer, args.repeats)
+        for row in measured:
+            print_row(row)
+        rows += measured
+        failures += failed
+    print()
+    for failure in failures:
+        print(failure)
+    print(verdict(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""The optimality conditions of the lasso, and what to do where they do not hold.
+
+They are computed from A, b and m alone. Where a walk along a path ended off the optimum,
+by rounding or because the problem is degenerate, one or two Newton steps on the support
+usually mend it; if not, coordinate descent does, which always converges.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rolf.estimators.support import Lasso, enter, forget_support, leave, on_support, times
+from rolf.kernel import shared
+
+TOLERANCE = 1e-10  # of the conditions, relative to the size of b and l/2
+SWEEPS = 200_000  # of coordinate descent; reached only if the tolerance cannot be
+
+
+@shared
+def _violation(lasso: Lasso, allowed: float) -> float:
+    """Recompute c = b - A m and say how far the conditions are from holding.
+
+    A coefficient that rounding put on the wrong side of zero becomes zero.
+    """
+    image = times(lasso.gram, lasso.coef)
+    half = lasso.half[0]
+    worst = 0.0
+    for j in range(image.size):
+        lasso.corr[j] = lasso.target[j] - image[j]
+        if lasso.signs[j] != 0.0:
+            gap = abs(lasso.corr[j] - half * lasso.signs[j])
+            if lasso.coef[j] * lasso.signs[j] < 0.0:
+                wrong = abs(lasso.coef[j]) * lasso.gram[j, j]
+                gap = max(gap, wrong)
+                if wrong <= allowed:
+                    lasso.coef[j] = 0.0
+        else:
+            gap = abs(lasso.corr[j]) - half
+        worst = max(worst, gap)
+    return worst
+
+
+@shared
+def _allowed(lasso: Lasso) -> float:
+    size = 0.0
+    for j in range(lasso.target.size):
+        size = max(size, abs(lasso.target[j]))
+    return TOLERANCE * max(size, float(lasso.half[0]))
+
+
+@shared
+def settle(lasso: Lasso, healthy: bool) -> None:
+    """Make sure the conditions hold: as they are, after refinement, or by descent."""
+    allowed = _allowed(lasso)
+    if healthy:
+        for attempt in range(3):
+            if _violation(lasso, allowed) <= allowed:
+                return
+            if attempt < 2:
+                _refine(lasso)
+    lasso.steps[1] += 1.0
+    _descend(lasso, allowed)
+    _rebuild_support(lasso)
+    for _ in range(3):
+        _refine(lasso)
+        if _violation(lasso, allowed) <= allowed:
+            return
+    # The support from descent does not carry an exact solution (coefficients at the
+    # edge of zero): descend once more and keep what descent found.
+    _descend(lasso, allowed)
+    _rebuild_support(lasso)
+
+
+@shared
+def _refine(lasso: Lasso) -> None:
+    """One Newton step on the support; c must be up to date."""
+    gap = np.zeros(lasso.coef.size)
+    for j in range(gap.size):
+        if lasso.signs[j] != 0.0:
+            gap[j] = lasso.corr[j] - lasso.half[0] * lasso.signs[j]
+    move = on_support(lasso, gap)
+    for j in range(gap.size):
+        lasso.coef[j] += move[j]
+
+
+@shared
+def _descend(lasso: Lasso, allowed: float) -> None:
+    """Coordinate descent from the present m until the conditions hold."""
+    size = lasso.coef.size
+    half = lasso.half[0]
+    for j in range(size):
+        if lasso.signs[j] == 0.0:
+            lasso.coef[j] = 0.0
+    corr = times(lasso.gram, lasso.coef)
+    for j in range(size):
+        corr[j] = lasso.target[j] - corr[j]
+    for _ in range(SWEEPS):
+        worst = 0.0
+        for j in range(size):
+            old = lasso.coef[j]
+            if old != 0.0:
+                gap = abs(corr[j] - (half if old > 0.0 else -half))
+            else:
+                gap = abs(corr[j]) - half
+            worst = max(worst, gap)
+            scale = lasso.gram[j, j]
+            if scale > 0.0:
+                pull = corr[j] + scale * old
+                new = max(abs(pull) - half, 0.0) / scale
+                if pull < 0.0:
+                    new = -new
+                if new != old:
+                    for i in range(size):
+                        corr[i] -= lasso.gram[j, i] * (new - old)
+                    lasso.coef[j] = new
+        if worst <= allowed / 2.0:
+            break
+    for j in range(size):
+        lasso.corr[j] = corr[j]
+
+
+@shared
+def _rebuild_support(lasso: Lasso) -> None:
+    """Signs and inverse anew from m.
+
+    A variable that would make A singular on the support is moved to zero along the
+    null direction, which changes neither the fit nor, at an optimum, the penalty;
+    whichever variable reaches zero first leaves.
+    """
+    size = lasso.coef.size
+    forget_support(lasso)
+    for j in range(size):
+        while lasso.coef[j] != 0.0:
+            lasso.corr[j] = lasso.coef[j]  # only its sign is read
+            if enter(lasso, j, lasso.gram[j].copy()):
+                break
+            direction = on_support(lasso, lasso.gram[j])
+            direction[j] = -1.0
+            way = 1.0 if lasso.coef[j] > 0.0 else -1.0
+            step = abs(lasso.coef[j])
+            stop = j
+            for i in range(size):
+                slope = way * direction[i]
+                if lasso.signs[i] * slope < 0.0 and -lasso.coef[i] / slope < step:
+                    step = -lasso.coef[i] / slope
+                    stop = i
+            for i in range(size):
+                lasso.coef[i] += step * way * direction[i]
+            lasso.coef[stop] = 0.0
+            if stop != j:
+                leave(lasso, stop)
+    _violation(lasso, _allowed(lasso))

@@ -1,0 +1,121 @@
+"""A lasso problem with its solution, and the linear algebra on its support.
+
+The inverse of A on the support is kept embedded in a full-size matrix of zeros, so that a
+variable enters or leaves by one rank-one update.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rolf.kernel import shared
+from rolf.types import FloatArray
+
+SINGULAR = 1e-11  # a Schur complement below this share of A_jj is zero
+
+
+class Lasso(NamedTuple):
+    """One problem and its solution.
+
+    gram A (n, n), target b (n,), half [l/2], coef m (n,), corr c (n,), signs of m on
+    the support and 0 elsewhere (n,), inverse of A on the support (n, n), and in steps
+    how many breakpoints and how many fallbacks there were.
+    """
+
+    gram: FloatArray
+    target: FloatArray
+    half: FloatArray
+    coef: FloatArray
+    corr: FloatArray
+    signs: FloatArray
+    inverse: FloatArray
+    steps: FloatArray
+
+
+def lasso_start(gram: FloatArray, penalty: float) -> Lasso:
+    """The problem with b = 0, whose solution is 0."""
+    size = gram.shape[0]
+    return Lasso(
+        gram=gram,
+        target=np.zeros(size),
+        half=np.array([penalty / 2.0]),
+        coef=np.zeros(size),
+        corr=np.zeros(size),
+        signs=np.zeros(size),
+        inverse=np.zeros((size, size)),
+        steps=np.zeros(2),
+    )
+
+
+@shared
+def times(matrix: FloatArray, vector: FloatArray) -> FloatArray:
+    size = vector.size
+    out = np.empty(size)
+    for i in range(size):
+        total = 0.0
+        for j in range(size):
+            total += matrix[i, j] * vector[j]
+        out[i] = total
+    return out
+
+
+@shared
+def rank_one(matrix: FloatArray, factor: float, vector: FloatArray) -> None:
+    """matrix += factor vector vector'; zeros of the vector cost nothing."""
+    size = vector.size
+    for i in range(size):
+        weight = factor * vector[i]
+        if weight != 0.0:
+            for j in range(size):
+                matrix[i, j] += weight * vector[j]
+
+
+@shared
+def on_support(lasso: Lasso, vector: FloatArray) -> FloatArray:
+    """A_SS^-1 vector_S, zero off the support."""
+    size = vector.size
+    out = np.zeros(size)
+    for i in range(size):
+        if lasso.signs[i] != 0.0:
+            total = 0.0
+            for j in range(size):
+                total += lasso.inverse[i, j] * vector[j]
+            out[i] = total
+    return out
+
+
+@shared
+def enter(lasso: Lasso, index: int, column: FloatArray) -> bool:
+    """Add a variable, whose column of A this is; False if A would become singular."""
+    pull = on_support(lasso, column)
+    schur = column[index]
+    for i in range(column.size):
+        schur -= column[i] * pull[i]
+    if schur <= SINGULAR * column[index]:
+        return False
+    pull[index] = -1.0
+    rank_one(lasso.inverse, 1.0 / schur, pull)
+    lasso.signs[index] = 1.0 if lasso.corr[index] > 0.0 else -1.0
+    return True
+
+
+@shared
+def leave(lasso: Lasso, index: int) -> None:
+    """Drop a variable from the support."""
+    column = lasso.inverse[index].copy()
+    rank_one(lasso.inverse, -1.0 / column[index], column)
+    for i in range(column.size):
+        lasso.inverse[index, i] = 0.0
+        lasso.inverse[i, index] = 0.0
+    lasso.signs[index] = 0.0
+    lasso.coef[index] = 0.0
+
+
+@shared
+def forget_support(lasso: Lasso) -> None:
+    for i in range(lasso.signs.size):
+        lasso.signs[i] = 0.0
+        for j in range(lasso.signs.size):
+            lasso.inverse[i, j] = 0.0

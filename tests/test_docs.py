@@ -1,0 +1,74 @@
+"""The documentation runs: every Python block of every page, and the policy of CONTRIBUTING."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rolf
+from rolf.policies import catalog
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(path):
+    return [(m[1].strip(), m[2]) for m in BLOCK.finditer(path.read_text())]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_page(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    space = {"__name__": "__main__"}
+    for _, code in blocks(page):
+        exec(compile(code, str(page), "exec"), space)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
+def test_links_point_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_scripts_named_in_the_pages_exist():
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md"):
+        for script in re.findall(r"(?:benchmarks|tests|examples)/[\w.]+", page.read_text()):
+            assert (ROOT / script).exists(), f"{page.name} names {script}"
+
+
+def test_the_policy_of_contributing(tmp_path, monkeypatch):
+    """One file and one line: then it is compiled, saved, merged and listed like any other."""
+    code = dict(blocks(ROOT / "CONTRIBUTING.md"))
+    name, target = re.search(r'"([^"]+)": "([^"]+)"', code["line"]).groups()
+    (tmp_path / "egreedy.py").write_text(code["file=egreedy.py"])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("ROLF_CACHE_DIR", str(tmp_path / "cache"))
+    assert target.rpartition(".")[0].endswith("policies.egreedy")
+    monkeypatch.setitem(catalog.CATALOG, name, "egreedy." + target.rpartition(".")[2])
+    family = rolf.environments.paper(arms=6, size=8)
+    plan = {"e": (name, {"epsilon": 0.2})}
+    fast = rolf.simulate(plan, family, rounds=200, runs=2, seed=0)
+    slow = rolf.simulate(plan, family, rounds=200, runs=2, seed=0, compiled=False)
+    assert (fast.regret == slow.regret).all()
+    policy = rolf.policy_class(name)(np.eye(3), seed=0)
+    policy.tell(policy.ask(n=5), [1.0, 2.0, 3.0, 4.0, 5.0])
+    again = rolf.Policy.from_state(policy.state())
+    assert [again.ask().arm for _ in range(20)] == [policy.ask().arm for _ in range(20)]
+    merged = rolf.Policy.from_state(rolf.Policy.merge(policy.state(), seed=1))
+    assert np.allclose(merged.estimates(), policy.estimates())
+    with pytest.raises(rolf.RolfError, match="epsilon"):
+        rolf.policy_class(name)(np.eye(3), epsilon=2.0)
+    sys.modules.pop("egreedy")
+    type(policy)._by_name.pop(name)
+
+
+def test_the_catalogue_is_documented():
+    text = (ROOT / "docs" / "policies.md").read_text()
+    for cls in rolf.policy_classes():
+        assert f"`{cls.name}`" in text
+        assert f"`{cls.__name__}`" in text

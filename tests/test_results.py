@@ -1,0 +1,98 @@
+"""Results: tables, pictures, files."""
+
+from __future__ import annotations
+
+import csv
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rolf
+from rolf import RolfError
+from rolf.errors import InvalidArgument
+
+
+@pytest.fixture
+def result():
+    rng = np.random.default_rng(0)
+    regret = np.cumsum(rng.random((3, 7, 50)), axis=2)
+    return rolf.Result(["a", "b", "ü c"], regret, {"seed": 1, "policies": {"a": {"options": {}}}})
+
+
+def test_summary_by_hand():
+    regret = np.array([[[1.0, 2.0], [1.0, 4.0], [3.0, 9.0]]])
+    row = rolf.Result(["x"], regret, {}).summary()[0]
+    assert (row.policy, row.runs, row.rounds) == ("x", 3, 2)
+    assert row.mean == 5.0
+    assert row.std == pytest.approx(math.sqrt(13))
+    assert row.stderr == pytest.approx(math.sqrt(13 / 3))
+    assert (row.min, row.q25, row.median, row.q75, row.max) == (2.0, 3.0, 4.0, 6.5, 9.0)
+    assert rolf.Result(["x"], regret, {}).summary(1)[0].mean == pytest.approx(5 / 3)
+    assert rolf.Result(["x"], regret[:, :1], {}).summary()[0].std == 0.0
+
+
+def test_summary_prints_and_writes(result, tmp_path):
+    text = str(result.summary())
+    assert text.splitlines()[0].split()[:4] == ["policy", "runs", "rounds", "mean"]
+    assert len(text.splitlines()) == 4
+    path = result.summary().to_csv(tmp_path / "deep" / "s.csv")
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["policy"] for row in rows] == result.labels
+    assert float(rows[0]["mean"]) == result.summary()[0].mean
+    for bad in (0, 51):
+        with pytest.raises(InvalidArgument, match="round"):
+            result.summary(bad)
+
+
+def test_parquet_round_trip(result, tmp_path):
+    path = result.save(tmp_path / "deep" / "r.parquet")
+    back = rolf.load(path)
+    assert back.labels == result.labels
+    assert (back.regret == result.regret).all()
+    assert back.config == result.config
+    table = pq.read_table(path)  # plain rows for others
+    assert table.column_names == ["policy", "run", "regret"]
+    assert table.num_rows == 21
+    assert table["regret"][8].as_py() == result.regret[1, 1].tolist()
+
+
+def test_files_that_are_not_results_are_refused(tmp_path):
+    with pytest.raises(RolfError, match="cannot be read"):
+        rolf.load(tmp_path / "missing.parquet")
+    (tmp_path / "text.parquet").write_text("hello")
+    with pytest.raises(RolfError, match="cannot be read"):
+        rolf.load(tmp_path / "text.parquet")
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "other.parquet")
+    with pytest.raises(RolfError, match="not written by rolf"):
+        rolf.load(tmp_path / "other.parquet")
+    newer = pa.table({"x": [1]}).replace_schema_metadata(
+        {"rolf": '{"format": "rolf-result", "version": 9}'}
+    )
+    pq.write_table(newer, tmp_path / "newer.parquet")
+    with pytest.raises(RolfError, match="version 9"):
+        rolf.load(tmp_path / "newer.parquet")
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+@pytest.mark.parametrize("runs", [1, 7])
+def test_plot(result, tmp_path, kind, runs):
+    some = rolf.Result(result.labels, result.regret[:, :runs], {})
+    path = tmp_path / "deep" / f"fig.{kind}"
+    figure = some.plot(path, title="title", logarithmic=runs == 1)
+    assert path.stat().st_size > 1000
+    axes = figure.axes[0]
+    assert [line.get_label().split("  ")[0] for line in axes.lines].sort() == result.labels.sort()
+    means = {line.get_label().split("  ")[0]: line.get_ydata()[-1] for line in axes.lines}
+    assert means["b"] == pytest.approx(some["b"][:, -1].mean())
+    assert len(axes.collections) == (3 if runs > 1 else 0)  # the bands
+
+
+def test_labels(result):
+    assert result["b"].shape == (7, 50)
+    with pytest.raises(InvalidArgument, match="one of a, b"):
+        result["nobody"]
+    assert repr(result) == "<Result of 3 policies, 7 runs, 50 rounds>"
