@@ -46,5 +46,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 .venv-peers/installed.stamp: pyproject.toml
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -e '.[peers]'
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
 	touch $@
