@@ -9,6 +9,7 @@ from rolf.policies.catalog import policy_class, policy_classes
 from rolf.policies.drlasso import DRLasso
 from rolf.policies.lints import LinTS
 from rolf.policies.linucb import LinUCB
+from rolf.policies.linucb_varying import LinUCBVarying
 from rolf.policies.oful import OFUL
 from rolf.policies.rolf_lasso import RoLFLasso
 from rolf.policies.rolf_ridge import RoLFRidge
@@ -27,6 +28,7 @@ __all__ = [
     "Decision",
     "LinTS",
     "LinUCB",
+    "LinUCBVarying",
     "Policy",
     "Result",
     "RoLFLasso",

@@ -64,6 +64,39 @@ def policies(
 
 
 @app.command()
+def reproduce(
+    out: Annotated[Path, typer.Option(help="Folder for the page, pictures and data.")] = Path(
+        "out"
+    ),
+    figure: Annotated[
+        list[str] | None, typer.Option(help="Only this figure; may be given several times.")
+    ] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs of every panel.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Horizon of every panel.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Workers; all cores by default.")] = None,
+    setting: Annotated[str, typer.Option(help="Baselines: paper, tuned or both.")] = "both",
+    resume: Annotated[bool, typer.Option("--resume", help="Keep panels already done.")] = False,
+) -> None:
+    """Reproduce the paper: every figure, every number, and report.html."""
+    from rolf.report import reproduce as run
+
+    page = run(
+        out,
+        figure=figure or None,
+        runs=runs,
+        rounds=rounds,
+        seed=seed,
+        jobs=jobs,
+        setting=setting,
+        resume=resume,
+    )
+    console.print(
+        f"written: {page} and, beside it, the figures (PNG, SVG) and data/", highlight=False
+    )
+
+
+@app.command()
 def simulate(
     config: Annotated[Path, typer.Argument(help="A TOML file: problem and policies.")],
     out: Annotated[Path, typer.Option(help="Folder for pictures, tables and data.")] = Path("out"),

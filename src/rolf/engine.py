@@ -94,7 +94,7 @@ def simulate(
     seed: int | None = None,
     jobs: int | None = None,
     compiled: bool = True,
-    progress: bool | None = None,
+    progress: bool | Callable[[str], None] | None = None,
 ) -> Result:
     """Play policies against a problem, or against problems drawn from a family.
 
@@ -109,7 +109,8 @@ def simulate(
         seed: same seed, same result; drawn and recorded if None.
         jobs: workers; all cores by default.
         compiled: False runs everything as Python, for debugging; same result.
-        progress: show a progress bar; by default on a terminal.
+        progress: show a progress bar; by default on a terminal. A function is called with
+            the policy's label after each of its runs instead.
     """
     from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
@@ -117,7 +118,7 @@ def simulate(
     rounds = _count("rounds", rounds)
     runs = _count("runs", runs)
     jobs = _count("jobs", jobs if jobs is not None else os.cpu_count() or 1)
-    if not hasattr(problem, "draw") and not isinstance(problem, Problem):
+    if not hasattr(problem, "draw") and not hasattr(problem, "params"):
         raise InvalidArgument("problem", problem, "a rolf.environments problem or family")
     entropy = seed if seed is not None else int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(entropy, bool) or not isinstance(entropy, int | np.integer) or entropy < 0:
@@ -154,7 +155,7 @@ def simulate(
             play_online(policy, False, drawn.params, problem_rng, out)
 
     tasks = [(index, run) for run in range(runs) for index in range(len(entries))]
-    with _bar(progress, len(tasks)) as advance, ThreadPoolExecutor(jobs) as pool:
+    with progress_bar(progress, len(tasks)) as advance, ThreadPoolExecutor(jobs) as pool:
         todo = {pool.submit(one, *task): task for task in tasks}
         try:
             while todo:
@@ -302,10 +303,14 @@ _loops: dict[tuple[type, type], Callable[..., None]] = {}
 
 
 @contextmanager
-def _bar(progress: bool | None, total: int) -> Iterator[Callable[[str], None]]:
+def progress_bar(
+    progress: bool | Callable[[str], None] | None, total: int, what: str = "playing"
+) -> Iterator[Callable[[str], None]]:
     """A progress bar with the time left; nothing where nobody looks."""
-    show = sys.stderr.isatty() if progress is None else progress
-    if not show:
+    if callable(progress):
+        yield progress
+        return
+    if not (sys.stderr.isatty() if progress is None else progress):
         yield lambda label: None
         return
     from rich.console import Console
@@ -325,5 +330,5 @@ def _bar(progress: bool | None, total: int) -> Iterator[Callable[[str], None]]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("playing", total=total)
-        yield lambda label: bar.update(task, advance=1, description=f"playing {label}")
+        task = bar.add_task(what, total=total)
+        yield lambda label: bar.update(task, advance=1, description=f"{what} {label}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,64 +20,189 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 STYLES: list[Any] = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), "-"]
 
 
-def regret_figure(
-    labels: Sequence[str],
-    regret: FloatArray,
-    *,
-    title: str | None = None,
-    logarithmic: bool = False,
-) -> Figure:
+class Curves(NamedTuple):
+    """Cumulative regret, reduced to what a picture shows."""
+
+    labels: list[str]
+    mean: FloatArray  # (policies, rounds)
+    std: FloatArray  # (policies, rounds); zeros for one run
+    runs: int
+
+
+def curves_of(labels: Sequence[str], regret: FloatArray) -> Curves:
+    """Mean and standard deviation over the runs of regret (policies, runs, rounds)."""
+    mean = regret.mean(axis=1)
+    runs = regret.shape[1]
+    std = regret.std(axis=1, ddof=1) if runs > 1 else np.zeros_like(mean)
+    return Curves(list(labels), mean, std, runs)
+
+
+def regret_figure(curves: Curves, *, title: str | None = None, logarithmic: bool = False) -> Figure:
     """Cumulative regret of each policy: the mean over runs, and one standard deviation."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.5, 4.4), dpi=150, layout="constrained")
     axes = figure.add_subplot()
-    regret_panel(axes, labels, regret, logarithmic=logarithmic)
+    regret_panel(axes, curves, logarithmic=logarithmic)
     if title:
         axes.set_title(title, loc="left", fontsize=11)
     axes.legend(
         loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, handlelength=2.6
     )
+    figure.supxlabel(_note(curves.runs), x=0.01, ha="left", fontsize=8, color="#555555")
     return figure
 
 
-def regret_panel(
-    axes: Axes, labels: Sequence[str], regret: FloatArray, *, logarithmic: bool = False
-) -> None:
-    """Draw regret (policies, runs, rounds) into one panel, the worst policy first."""
-    _, runs, rounds = regret.shape
-    mean = regret.mean(axis=1)
-    spread = regret.std(axis=1, ddof=1) if runs > 1 else np.zeros_like(mean)
-    shown = np.unique(np.linspace(0, rounds - 1, min(rounds, 600)).astype(int))
-    order = np.argsort(-mean[:, -1], kind="stable")
-    for index in order:
-        colour = COLOURS[index % len(COLOURS)]
-        style = STYLES[(index + 3 * (index // len(COLOURS))) % len(STYLES)]
-        line, band = mean[index, shown], spread[index, shown]
-        axes.plot(
-            shown + 1,
-            line,
+def panels_figure(
+    panels: Sequence[tuple[str, Curves]],
+    *,
+    title: str,
+    bounds: Sequence[tuple[str, Callable[[int], float]] | None] | None = None,
+) -> Figure:
+    """Panels side by side; one legend where all show the same policies."""
+    from matplotlib.figure import Figure
+
+    count = len(panels)
+    figure = Figure(figsize=(4.1 * count, 4.4), dpi=150, layout="constrained")
+    drawn = figure.subplots(1, count, squeeze=False)[0]
+    alike = all(curves.labels == panels[0][1].labels for _, curves in panels)
+    for index, (axes, (name, curves)) in enumerate(zip(drawn, panels, strict=True)):
+        regret_panel(axes, curves)
+        axes.set_title(name, loc="left", fontsize=10)
+        if index:
+            axes.set_ylabel("")
+        bound = bounds[index] if bounds else None
+        if bound is not None:
+            rounds = np.arange(1, curves.mean.shape[1] + 1)
+            line = [bound[1](int(t)) for t in rounds]
+            axes.plot(rounds, line, color="#444444", linewidth=1.0, linestyle=(0, (6, 4)))
+            axes.annotate(
+                bound[0],
+                (rounds[-1], line[-1]),
+                (-4, 3),
+                textcoords="offset points",
+                ha="right",
+                fontsize=9,
+                color="#444444",
+            )
+        if not alike:
+            axes.legend(loc="upper left", frameon=False, fontsize=8, handlelength=2.6)
+    if alike:
+        handles, names = drawn[0].get_legend_handles_labels()
+        figure.legend(
+            handles,
+            [n.rsplit("  ", 1)[0] for n in names],
+            loc="outside lower center",
+            ncols=min(len(names), 6),
+            frameon=False,
+            fontsize=9,
+            handlelength=2.6,
+        )
+        for axes, (_, curves) in zip(drawn, panels, strict=True):
+            _end_values(axes, curves)
+    figure.suptitle(f"{title}\n", x=0.01, ha="left", fontsize=12)
+    figure.text(0.01, 0.925, _note(panels[0][1].runs), fontsize=8, color="#555555")
+    return figure
+
+
+def setting_figure(
+    points: Mapping[Any, Curves], *, title: str, xlabel: str, logarithmic: bool = False
+) -> Figure:
+    """Final regret against a setting: mean and one standard error."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 4.2), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    values = np.array(list(points), dtype=float)
+    labels = next(iter(points.values())).labels
+    runs = next(iter(points.values())).runs
+    for index, label in enumerate(labels):
+        colour, style = look_of(index)
+        mean = [curves.mean[index, -1] for curves in points.values()]
+        error = [curves.std[index, -1] / runs**0.5 for curves in points.values()]
+        axes.errorbar(
+            values,
+            mean,
+            error,
             color=colour,
             linestyle=style,
-            linewidth=1.8,
-            label=f"{labels[index]}  ({mean[index, -1]:.0f})",
+            linewidth=1.6,
+            marker="o",
+            markersize=4,
+            capsize=2.5,
+            label=label,
         )
-        if runs > 1:
+    if logarithmic:
+        axes.set_xscale("log")
+    axes.set_xticks(values, [f"{value:g}" for value in values])
+    axes.minorticks_off()
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(f"regret after {next(iter(points.values())).mean.shape[1]} rounds")
+    axes.set_ylim(bottom=0.0)
+    axes.set_title(title, loc="left", fontsize=11)
+    _plain(axes)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
+    note = f"mean of {runs} runs, bars: one standard error"
+    figure.supxlabel(note, x=0.01, ha="left", fontsize=8, color="#555555")
+    return figure
+
+
+def regret_panel(axes: Axes, curves: Curves, *, logarithmic: bool = False) -> None:
+    """Draw regret over rounds into one panel, the worst policy first."""
+    rounds = curves.mean.shape[1]
+    shown = np.unique(np.linspace(0, rounds - 1, min(rounds, 600)).astype(int))
+    for index in np.argsort(-curves.mean[:, -1], kind="stable"):
+        colour, style = look_of(int(index))
+        line, band = curves.mean[index, shown], curves.std[index, shown]
+        label = f"{curves.labels[index]}  ({curves.mean[index, -1]:.0f})"
+        axes.plot(shown + 1, line, color=colour, linestyle=style, linewidth=1.8, label=label)
+        if curves.runs > 1:
             low = np.maximum(line - band, 0.0)
             axes.fill_between(shown + 1, low, line + band, color=colour, alpha=0.13, linewidth=0)
     axes.set_xlabel("round")
-    note = f"mean of {runs} runs, band: one standard deviation" if runs > 1 else "one run"
     axes.set_ylabel("cumulative regret")
-    axes.text(
-        0.0, -0.17, note, transform=axes.transAxes, fontsize=8, color="#555555", va="top", ha="left"
-    )
-    axes.set_xlim(1, rounds)
+    axes.set_xlim(1, max(rounds, 2))
     if logarithmic:
         axes.set_yscale("symlog", linthresh=1.0)
     axes.set_ylim(bottom=0.0)
+    _plain(axes)
+
+
+def look_of(index: int) -> tuple[str, Any]:
+    """Colour and line style of the i-th policy; no two of the first 24 share both."""
+    cycle = index // len(COLOURS)
+    return COLOURS[index % len(COLOURS)], STYLES[(index + 3 * cycle) % len(STYLES)]
+
+
+def _plain(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
+
+
+def _note(runs: int) -> str:
+    return f"mean of {runs} runs, band: one standard deviation" if runs > 1 else "one run"
+
+
+def _end_values(axes: Axes, curves: Curves) -> None:
+    """The final means as numbers at the right edge, pushed apart where they would overlap."""
+    low, high = axes.get_ylim()
+    gap = (high - low) / 22.0
+    last = -np.inf
+    for index in np.argsort(curves.mean[:, -1], kind="stable"):
+        value = float(curves.mean[index, -1])
+        place = max(value, last + gap)
+        last = place
+        axes.annotate(
+            f"{value:.0f}",
+            (1.0, place),
+            (3, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="center",
+            fontsize=7.5,
+            color=look_of(int(index))[0],
+        )
 
 
 def save(figure: Figure, path: str | Path) -> Path:

@@ -119,11 +119,15 @@ class Result:
             rows.append(Row(label, runs, at, mean, spread, spread / runs**0.5, *quantiles))
         return Summary(rows)
 
+    def curves(self) -> plots.Curves:
+        """Mean and standard deviation over the runs, for every policy and round."""
+        return plots.curves_of(self.labels, self.regret)
+
     def plot(
         self, path: str | Path | None = None, *, title: str | None = None, logarithmic: bool = False
     ) -> Figure:
         """Regret over rounds, mean and one standard deviation; written to ``path`` if given."""
-        figure = plots.regret_figure(self.labels, self.regret, title=title, logarithmic=logarithmic)
+        figure = plots.regret_figure(self.curves(), title=title, logarithmic=logarithmic)
         if path is not None:
             plots.save(figure, path)
         return figure

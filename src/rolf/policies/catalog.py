@@ -17,6 +17,7 @@ CATALOG: dict[str, str] = {
     "rolf-ridge": "rolf.policies.rolf_ridge.RoLFRidge",
     "rolf-varying": "rolf.policies.rolf_varying.RoLFVarying",
     "linucb": "rolf.policies.linucb.LinUCB",
+    "linucb-varying": "rolf.policies.linucb_varying.LinUCBVarying",
     "lints": "rolf.policies.lints.LinTS",
     "oful": "rolf.policies.oful.OFUL",
     "drlasso": "rolf.policies.drlasso.DRLasso",

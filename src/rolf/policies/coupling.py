@@ -78,10 +78,15 @@ def is_forced(settings: Coupling, round: int, explored: int) -> bool:
 
 
 @shared
+def cap(settings: Coupling, round: int) -> float:
+    """rho_t = log((t+1)^2/delta) / log(1/(1-p))."""
+    return math.log((round + 1.0) ** 2 / settings.delta) / -math.log(1.0 - settings.probability)
+
+
+@shared
 def trials(settings: Coupling, round: int) -> int:
     """How often action and pseudo-action may be drawn in round t: floor(rho_t) + 1."""
-    cap = math.log((round + 1.0) ** 2 / settings.delta) / -math.log(1.0 - settings.probability)
-    return int(cap) + 1
+    return int(cap(settings, round)) + 1
 
 
 @shared

@@ -135,9 +135,12 @@ def tuned(setting: str) -> bool:
     return setting == "tuned"
 
 
-def as_rows(features: Any, count: int, columns: int) -> FloatArray:
-    """The features that each round of a history had."""
+def as_history_rows(features: Any, count: int, arms: Arms) -> FloatArray:
+    """The features that the arm played in each round of a history had, (n, d)."""
+    if features is None:
+        raise InvalidArgument("features", None, "the features that each past round had")
     table = _table(features, "features")
-    if table.shape != (count, columns):
-        raise InvalidArgument("features", f"shape {table.shape}", f"shape {(count, columns)}")
+    wanted = (count, arms.features.shape[1])
+    if table.shape != wanted:
+        raise InvalidArgument("features", f"shape {table.shape}", f"shape {wanted}")
     return table

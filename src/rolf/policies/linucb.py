@@ -84,6 +84,15 @@ def _rebuild(params: Params, state: State) -> None:
     state.widths2[:] = linear_widths2(params.features, state.ridge.root)
 
 
+def confidence_width(setting: str, noise: float, delta: float, width: float | None) -> float:
+    """alpha: as given, or by the setting."""
+    alpha = 1.0 + math.sqrt(math.log(2.0 / between("delta", delta, 0.0, 1.0)) / 2.0)
+    noise = between("noise", noise, 0.0, math.inf)
+    if tuned(setting):
+        alpha *= noise
+    return between("width", alpha if width is None else width, 0.0, math.inf, inclusive=True)
+
+
 class LinUCB(Policy):
     """LinUCB on the observed features (Li et al. 2010).
 
@@ -115,14 +124,9 @@ class LinUCB(Policy):
     ) -> None:
         options = given(locals())
         arms = read_features(features)
-        delta = between("delta", delta, 0.0, 1.0)
-        noise = between("noise", noise, 0.0, math.inf)
-        alpha = 1.0 + math.sqrt(math.log(2.0 / delta) / 2.0)
-        if tuned(setting):
-            alpha *= noise
         params = Params(
             arms.features,
             between("ridge", 0.6 if ridge is None else ridge, 0.0, math.inf),
-            between("width", alpha if width is None else width, 0.0, math.inf, inclusive=True),
+            confidence_width(setting, noise, delta, width),
         )
         super().__init__(arms, params, init(params), options, seed)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.errors import InvalidArgument
 from rolf.estimators.ridge import (
     BiasedState,
     biased_estimate,
@@ -25,7 +24,7 @@ from rolf.estimators.ridge import (
 from rolf.kernel import implements
 from rolf.policies.base import Policy
 from rolf.policies.coupling import Coupling, all_chances, draw, draw_settings, ridge_penalty
-from rolf.policies.inputs import as_rows, given, read_features
+from rolf.policies.inputs import as_history_rows, given, read_features
 from rolf.policies.operations import choose, estimate, probabilities, rebuild, update
 from rolf.types import Choice, FloatArray, Generator, IntArray, Seed
 
@@ -127,9 +126,7 @@ class RoLFVarying(Policy):
         super().__init__(arms, params, init(params, count, columns), options, seed)
 
     def _history_features(self, features: Any, count: int) -> FloatArray:
-        if features is None:
-            raise InvalidArgument("features", None, "the features that each past round had")
-        return as_rows(features, count, self.arms.features.shape[1])
+        return as_history_rows(features, count, self.arms)
 
     def _learn(
         self, positions: IntArray, rewards: FloatArray, rows: FloatArray, chances: FloatArray

@@ -1,0 +1,153 @@
+"""One self-contained page: figures, tables, verdicts, configuration. No network, no scripts."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rolf.report.claims import AGREES, Claim
+from rolf.report.plan import Figure
+
+STYLE = """
+:root { color-scheme: light; --ink: #1c1c1c; --soft: #5a5a5a; --line: #dcdcdc; --tint: #f6f7f9; }
+* { box-sizing: border-box; }
+body { font: 16px/1.55 Georgia, "Times New Roman", serif; color: var(--ink); margin: 0 auto;
+  max-width: 76rem; padding: 2.5rem 1.5rem 5rem; background: #fff; }
+h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .4rem; }
+h2 { font-size: 1.3rem; margin: 3.2rem 0 .4rem; padding-top: .6rem;
+  border-top: 1px solid var(--line); }
+p { max-width: 46rem; }
+nav { font: 14px/1.9 system-ui, sans-serif; margin: 1.4rem 0; }
+nav a { margin-right: 1rem; white-space: nowrap; color: #0072B2; text-decoration: none; }
+nav a:hover { text-decoration: underline; }
+figure { margin: 1.2rem 0; }
+figure img { max-width: 100%; height: auto; display: block; }
+figcaption, .soft { color: var(--soft); font-size: .92rem; max-width: 52rem; }
+table { border-collapse: collapse; font: 13.5px/1.45 system-ui, sans-serif; margin: 1rem 0; }
+th, td { padding: .32rem .8rem; text-align: right; border-bottom: 1px solid var(--line); }
+th { font-weight: 600; border-bottom: 2px solid var(--ink); vertical-align: bottom; }
+th:first-child, td:first-child { text-align: left; padding-left: 0; }
+th.text { text-align: left; }
+td.text { text-align: left; max-width: 30rem; }
+td.best { font-weight: 700; }
+.scroll { overflow-x: auto; }
+.agrees, .differs { font-weight: 600; white-space: nowrap; }
+.agrees::before { content: "\\2713\\00a0"; } .agrees { color: #00734f; }
+.differs::before { content: "\\2717\\00a0"; } .differs { color: #a83c00; }
+pre { background: var(--tint); padding: 1rem; overflow-x: auto; font-size: 12.5px;
+  line-height: 1.4; }
+details summary { cursor: pointer; font: 14px system-ui, sans-serif; color: #0072B2; }
+@media print { body { padding: 0; } nav, details { display: none; } h2 { break-after: avoid; } }
+"""
+
+
+def render(
+    figures: Sequence[Figure],
+    done: Mapping[str, Mapping[str, Any]],
+    claims: Sequence[Claim],
+    folder: Path,
+    about: Mapping[str, Any],
+) -> str:
+    """The page as HTML."""
+    links = " ".join(f'<a href="#{f.key}">{_text(f.title.split(":")[0])}</a>' for f in figures)
+    sections = "".join(_section(figure, done[figure.key], folder) for figure in figures)
+    agreed = sum(claim.verdict == AGREES for claim in claims)
+    versions = ", ".join(f"{name} {value}" for name, value in about["versions"].items())
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Linear bandits with partially observable features, reproduced</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<header>
+<h1>Linear bandits with partially observable features, reproduced</h1>
+<p>Every experiment of Kim, Park, Iyengar, Zeevi and Oh (ICML 2025), run again with rolf, and
+what else one would want to know: how much rests on the baselines' constants, what each part of
+the method does, and which statements survive a check.</p>
+<p class="soft">Seed {about["seed"]}; {_text(versions)}. Same seed, same numbers, on any number of
+workers. The data of every picture are in <code>data/</code> beside this page.</p>
+<nav><a href="#verdicts">Verdicts</a> {links} <a href="#configuration">Configuration</a></nav>
+</header>
+<main>
+<h2 id="verdicts">What agrees with the paper, and what does not</h2>
+<p>{agreed} of {len(claims)} statements agree with what was measured or computed here.</p>
+{_verdicts(claims)}
+{sections}
+<h2 id="configuration">Configuration</h2>
+<p>Problems, policies with their options, rounds, runs and seeds of every panel.</p>
+<details><summary>Show</summary><pre>{_text(_configuration(figures, done))}</pre></details>
+</main>
+</body>
+</html>
+"""
+
+
+def _verdicts(claims: Sequence[Claim]) -> str:
+    rows = "".join(
+        f'<tr><td class="text">{_text(claim.statement)}</td>'
+        f'<td class="text"><span class="{claim.verdict}">{claim.verdict}</span></td>'
+        f'<td class="text">{_text(claim.evidence)}</td></tr>'
+        for claim in claims
+    )
+    head = '<tr><th>statement</th><th class="text">verdict</th><th class="text">numbers</th></tr>'
+    return f'<div class="scroll"><table>{head}{rows}</table></div>'
+
+
+def _section(figure: Figure, played: Mapping[str, Any], folder: Path) -> str:
+    image = base64.b64encode((folder / f"{figure.key}.png").read_bytes()).decode()
+    alt = f"{figure.title}. The numbers are in the table below."
+    return f"""
+<h2 id="{figure.key}">{_text(figure.title)}</h2>
+<p>{_text(figure.caption)}</p>
+<figure><img alt="{_text(alt)}" src="data:image/png;base64,{image}"></figure>
+<p class="soft">Mean cumulative regret at the end, and its standard deviation over the runs; the
+lowest of a column is bold.</p>
+{_table(figure, played)}
+"""
+
+
+def _table(figure: Figure, played: Mapping[str, Any]) -> str:
+    labels: list[str] = []
+    for panel in figure.panels:
+        labels += [label for label in panel.policies if label not in labels]
+    cells = {
+        (row.policy, panel.key): row for panel in figure.panels for row in played[panel.key].summary
+    }
+    best = {
+        panel.key: min(row.mean for row in played[panel.key].summary) for panel in figure.panels
+    }
+    head = "".join(f"<th>{_text(panel.title)}</th>" for panel in figure.panels)
+    body = ""
+    for label in labels:
+        body += f"<tr><td>{_text(label)}</td>"
+        for panel in figure.panels:
+            row = cells.get((label, panel.key))
+            if row is None:
+                body += "<td></td>"
+                continue
+            mark = ' class="best"' if row.mean == best[panel.key] else ""
+            body += f"<td{mark}>{row.mean:.1f} ± {row.std:.1f}</td>"
+        body += "</tr>"
+    return f'<div class="scroll"><table><tr><th>policy</th>{head}</tr>{body}</table></div>'
+
+
+def _configuration(figures: Sequence[Figure], done: Mapping[str, Mapping[str, Any]]) -> str:
+    lines = []
+    for figure in figures:
+        for panel in figure.panels:
+            config = dict(done[figure.key][panel.key].config)
+            config.pop("versions", None)
+            config.pop("seconds", None)
+            lines.append(f"{figure.key} / {panel.key}: {json.dumps(config)}")
+    return "\n".join(lines)
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))

@@ -1,0 +1,194 @@
+"""Run the plan: play every panel, draw every figure, write everything down."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rolf import plots
+from rolf.engine import progress_bar, simulate, versions
+from rolf.errors import InvalidArgument, RolfError, RolfWarning
+from rolf.report import page
+from rolf.report.claims import judge
+from rolf.report.plan import Figure, Panel, figures
+from rolf.results import Result, Summary, load
+
+
+class Played(NamedTuple):
+    """What is kept of a panel once its data are on disk."""
+
+    curves: plots.Curves
+    summary: Summary
+    config: dict[str, Any]
+
+
+Results = dict[str, dict[str, Played]]
+
+
+def reproduce(
+    out: str | Path = "out",
+    *,
+    figure: Iterable[str] | None = None,
+    runs: int | None = None,
+    rounds: int | None = None,
+    seed: int = 0,
+    jobs: int | None = None,
+    setting: str = "both",
+    resume: bool = False,
+    progress: bool | None = None,
+) -> Path:
+    """Reproduce the paper: data, figures and ``report.html`` in the folder ``out``.
+
+    Args:
+        out: folder, made if needed.
+        figure: keys of the figures wanted; all by default.
+        runs: runs of every panel; by default five for the paper's figures and 10 to 50 for ours.
+        rounds: horizon of every panel; by default 1200, and 3000 for learnability.
+        seed: same seed, same numbers, on any number of workers.
+        jobs: workers; all cores by default.
+        setting: "paper", "tuned" or "both": which of the paper's panels.
+        resume: keep the panels that an interrupted run with the same arguments has finished.
+        progress: show a progress bar; by default on a terminal.
+
+    Returns the path of the page.
+    """
+    chosen = choose_figures(figure, setting)
+    folder = Path(out)
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    tasks = sum(
+        (runs or each.runs) * len(panel.policies) for each in chosen for panel in each.panels
+    )
+    done: Results = {}
+    with progress_bar(progress, tasks, "reproducing") as advance:
+        for each in chosen:
+            done[each.key] = {}
+            for panel in each.panels:
+                result = play_panel(
+                    each,
+                    panel,
+                    folder / "data" / f"{each.key}-{panel.key}.parquet",
+                    runs=runs or each.runs,
+                    rounds=rounds or each.rounds,
+                    seed=seed,
+                    jobs=jobs,
+                    resume=resume,
+                    advance=advance,
+                )
+                played = Played(result.curves(), result.summary(), result.config)
+                done[each.key][panel.key] = played
+                write_curves(played.curves, folder / "data" / f"{each.key}-{panel.key}.csv")
+            draw(each, done[each.key], folder)
+    write_summaries(chosen, done, folder / "data" / "summary.csv")
+    target = folder / "report.html"
+    about = {"seed": seed, "versions": versions(), "setting": setting}
+    target.write_text(page.render(chosen, done, judge(done), folder, about))
+    return target
+
+
+def choose_figures(wanted: Iterable[str] | None, setting: str) -> list[Figure]:
+    """The figures asked for, in the order of the plan."""
+    if setting not in ("paper", "tuned", "both"):
+        raise InvalidArgument("setting", setting, '"paper", "tuned" or "both"')
+    plan = figures()
+    keys = list(plan) if wanted is None else list(wanted)
+    for key in keys:
+        if key not in plan:
+            raise InvalidArgument("figure", key, "one of " + ", ".join(plan))
+    fits = [f for f in plan.values() if f.setting in ("both", setting) or setting == "both"]
+    chosen = [each for each in fits if each.key in keys]
+    if not chosen:
+        raise InvalidArgument("figure", keys, f"a figure of the setting {setting!r}")
+    return chosen
+
+
+def play_panel(
+    figure: Figure,
+    panel: Panel,
+    path: Path,
+    *,
+    runs: int,
+    rounds: int,
+    seed: int,
+    jobs: int | None,
+    resume: bool,
+    advance: Callable[[str], None],
+) -> Result:
+    """Play one panel, or take it from the file of an earlier run with the same plan."""
+    asked = {
+        "problem": panel.problem.describe(),
+        "rounds": rounds,
+        "runs": runs,
+        "seed": seed + panel.offset,
+        "versions": versions(),
+    }
+    if resume and path.exists():
+        try:
+            kept = load(path)
+        except RolfError:
+            kept = None  # cut off while it was written
+        if kept is not None and kept.labels == list(panel.policies):
+            same = all(kept.config.get(key) == value for key, value in asked.items())
+            if same:
+                for label in kept.labels * runs:
+                    advance(label)
+                return kept
+    with warnings.catch_warnings():  # a plan may well explore beyond a short horizon
+        warnings.simplefilter("ignore", RolfWarning)
+        result = simulate(
+            panel.policies,
+            panel.problem,
+            rounds=rounds,
+            runs=runs,
+            seed=seed + panel.offset,
+            jobs=jobs,
+            progress=lambda label: advance(f"{figure.key}, {panel.title}"),
+        )
+    partial = path.with_suffix(".part")
+    result.save(partial)
+    partial.replace(path)  # a file is whole or absent
+    return result
+
+
+def write_curves(curves: plots.Curves, path: Path) -> None:
+    """Mean and spread of every policy in every round."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["policy", "round", "mean", "std", "runs"])
+        for label, line, band in zip(curves.labels, curves.mean, curves.std, strict=True):
+            for round, (value, width) in enumerate(zip(line, band, strict=True), start=1):
+                writer.writerow([label, round, f"{value:.10g}", f"{width:.10g}", curves.runs])
+
+
+def write_summaries(chosen: list[Figure], done: Results, path: Path) -> None:
+    """One table of the final regret of every policy in every panel."""
+    rows: list[dict[str, Any]] = []
+    for figure in chosen:
+        for panel in figure.panels:
+            for row in done[figure.key][panel.key].summary.to_dicts():
+                rows.append({"figure": figure.key, "panel": panel.key, "x": panel.x, **row})
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def draw(figure: Figure, played: Mapping[str, Played], folder: Path) -> None:
+    """PNG and SVG of one figure."""
+    if figure.kind == "setting":
+        drawn = plots.setting_figure(
+            {panel.x: played[panel.key].curves for panel in figure.panels},
+            title=figure.title,
+            xlabel=figure.xlabel,
+            logarithmic=figure.logx,
+        )
+    else:
+        drawn = plots.panels_figure(
+            [(panel.title, played[panel.key].curves) for panel in figure.panels],
+            title=figure.title,
+            bounds=[figure.bounds.get(panel.key) for panel in figure.panels],
+        )
+    for kind in ("png", "svg"):
+        plots.save(drawn, folder / f"{figure.key}.{kind}")

@@ -1,0 +1,230 @@
+"""The constants and bounds of the paper's theorems, as pure functions.
+
+Symbols: K arms, d observed features, d_h non-zero latent coefficients, T the horizon, t a
+round, p the coupling probability, delta the confidence, sigma the noise, s_max^2 and s_min^2 the
+largest diagonal entry and the smallest eigenvalue of the augmented Gram matrix.
+
+What is here is what the paper states. Where a statement does not survive a check by simulation,
+the docstring says so and a test shows it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rolf.augment import Augmentation
+from rolf.policies.coupling import Coupling, cap, chances
+from rolf.types import FloatArray
+
+# --- constants of the algorithms ---------------------------------------------------------------
+
+
+def _draws(p: float, delta: float, greedy: bool = False) -> Coupling:
+    return Coupling(p, delta, greedy, 0.0, 0.0, 1.0)
+
+
+def resampling_cap(t: int, *, p: float = 0.6, delta: float = 1e-4) -> float:
+    """rho_t: the chance that no draw of round t matches is at most delta/(t+1)^2.
+
+    >>> round(resampling_cap(1, p=0.6, delta=1e-4), 2)
+    11.56
+    """
+    return cap(_draws(p, delta), t)
+
+
+def exploration_factor_lasso(features: FloatArray, *, p: float = 0.6) -> float:
+    """C_e of RoLF-Lasso, (8K)^3 s_max^2 / (s_min^2 (1-p)^2)."""
+    augmented = Augmentation(features)
+    ratio = (augmented.sigma_max / augmented.sigma_min) ** 2
+    return float((8.0 * augmented.arms) ** 3 * ratio / (1.0 - p) ** 2)
+
+
+def exploration_factor_ridge(size: int, *, p: float = 0.6) -> float:
+    """C_e of RoLF-Ridge with size K, and of RoLF-V with size K + d: 32 size^2/(1-p)^2."""
+    return 32.0 * size**2 / (1.0 - p) ** 2
+
+
+def exploration_rounds(factor: float, size: int, horizon: int, *, delta: float = 1e-4) -> int:
+    """Forced rounds until the horizon: while their count is at most C_e log(2 size t^2/delta)."""
+    needed = math.floor(factor * math.log(2.0 * size * horizon**2 / delta)) + 1
+    return min(horizon, needed)
+
+
+def lasso_penalties(
+    t: int,
+    arms: int,
+    *,
+    sigma_max: float,
+    noise: float,
+    p: float = 0.6,
+    delta: float = 1e-4,
+) -> tuple[float, float]:
+    """Penalties of the imputation and of the main lasso in round t."""
+    root = math.sqrt(2.0 * t * math.log(2.0 * arms * t**2 / delta))
+    return 2.0 * sigma_max * noise * math.sqrt(p) * root, 4.0 * sigma_max * noise / p * root
+
+
+def eigenvalue_interval(features: FloatArray) -> tuple[float, float]:
+    """Where all eigenvalues of the augmented Gram matrix lie; both ends are attained.
+
+    The paper's interval is [min(l_min, 1), max(l_max, 1)] with l the eigenvalues of X X'; for
+    d = K nothing is augmented and the 1 does not count.
+    """
+    augmented = Augmentation(features)
+    values = (augmented.scales**2).tolist()
+    if augmented.rank < augmented.arms:
+        values.append(1.0)
+    return min(values), max(values)
+
+
+# --- how often the greedy arm is left -------------------------------------------------------------
+
+
+def departures(
+    horizon: int,
+    arms: int,
+    *,
+    start: int = 1,
+    p: float = 0.6,
+    delta: float = 1e-4,
+    coupling: str = "action",
+) -> float:
+    """Expected number of rounds, from ``start`` on, that leave the greedy arm: exact."""
+    settings = _draws(p, delta, coupling == "greedy")
+    return math.fsum((arms - 1) * chances(settings, t, arms)[1] for t in range(start, horizon + 1))
+
+
+def departures_bound(horizon: int, arms: int, *, delta: float = 1e-4) -> float:
+    """The paper's bound on it, 2 sqrt(T)/(K-1) + 2 delta.
+
+    It does not hold for the paper's own coupling, around the action, where departures are
+    sum t^(-1/2), about 2 sqrt(T): the proof bounds the chance of one other arm and drops the
+    sum over K - 1 of them. It holds for coupling around the greedy arm, up to the first
+    rounds.
+    """
+    return 2.0 * math.sqrt(horizon) / (arms - 1) + 2.0 * delta
+
+
+# --- consistency ------------------------------------------------------------------------------
+
+
+def lasso_error_bound(
+    t: int,
+    arms: int,
+    sparsity: int,
+    *,
+    sigma_max: float,
+    sigma_min: float,
+    noise: float,
+    p: float = 0.6,
+    delta: float = 1e-4,
+) -> float:
+    """Largest error of an arm's estimated reward, RoLF-Lasso; ``sparsity`` is d + d_h.
+
+    With probability at least 1 - 3 delta, after the forced phase.
+    """
+    root = math.sqrt(2.0 * sparsity / t * math.log(2.0 * arms * t**2 / delta))
+    return 8.0 * noise * sigma_max / (p * sigma_min) * root
+
+
+def ridge_error_bound(
+    t: int, arms: int, *, noise: float, p: float = 0.6, delta: float = 1e-4
+) -> float:
+    """The same for RoLF-Ridge, for parameters and augmented features of at most 1."""
+    inner = noise / p * math.sqrt(arms * math.log((t + 1.0) / delta)) + math.sqrt(arms)
+    return 2.0 / math.sqrt(t) * inner
+
+
+# --- regret -----------------------------------------------------------------------------------
+
+
+def _coin_terms(horizon: int, arms: int, delta: float) -> float:
+    return (
+        4.0 * math.sqrt(horizon) / (arms - 1)
+        + 2.0 * math.sqrt(2.0 * horizon * math.log(2.0 / delta))
+        + 4.0 * delta
+    )
+
+
+def lasso_regret_bound(
+    horizon: int,
+    arms: int,
+    sparsity: int,
+    *,
+    sigma_max: float,
+    sigma_min: float,
+    noise: float,
+    p: float = 0.6,
+    delta: float = 1e-4,
+) -> float:
+    """Regret of RoLF-Lasso, with probability at least 1 - 6 delta; ``sparsity`` is d + d_h."""
+    log = math.log(2.0 * arms * horizon**2 / delta)
+    forced = 2.0 * 8.0**3 * arms**3 / (1.0 - p) ** 2 * log
+    slope = 32.0 * noise * sigma_max / (p * sigma_min)
+    error = slope * math.sqrt(2.0 * sparsity * horizon * log)
+    return forced + _coin_terms(horizon, arms, delta) + error
+
+
+def ridge_regret_bound(
+    horizon: int,
+    arms: int,
+    observed: int,
+    *,
+    noise: float,
+    p: float = 0.6,
+    delta: float = 1e-4,
+) -> float:
+    """Regret of RoLF-Ridge, with probability at least 1 - 4 delta."""
+    factor = exploration_factor_ridge(arms, p=p)
+    forced = factor * math.log(2.0 * observed * horizon**2 / delta)
+    inner = noise / p * math.sqrt(math.log(horizon / delta)) + 1.0
+    error = 8.0 * math.sqrt(arms * horizon) * inner
+    return forced + _coin_terms(horizon, arms, delta) + error
+
+
+def varying_regret_bound(
+    horizon: int,
+    arms: int,
+    observed: int,
+    *,
+    noise: float,
+    p: float = 0.6,
+    delta: float = 1e-4,
+) -> float:
+    """Regret of RoLF-V, with probability at least 1 - 4 delta."""
+    size = arms + observed
+    factor = exploration_factor_ridge(size, p=p)
+    forced = factor * math.log(2.0 * size * horizon**2 / delta)
+    coin = 4.0 * delta + 2.0 * math.sqrt(horizon) / (size - 1)
+    inner = noise / p * math.sqrt(math.log(horizon**2 / delta)) + 1.0
+    return forced + coin + 8.0 * math.sqrt(size * horizon) * inner
+
+
+def oful_lower_bound(horizon: int) -> float:
+    """Regret of OFUL on the two-arm instance is at least T/16 (for T > 256 sigma^2 log 2)."""
+    return horizon / 16.0
+
+
+def lints_lower_bound(horizon: int, *, slack: float = 0.0) -> float:
+    """Regret of LinTS there is at least (1/2 - slack) T/8 (for T > 256 sigma^2 log(1/slack))."""
+    return (0.5 - slack) * horizon / 8.0
+
+
+def observed_only_lower_bound(horizon: int) -> float:
+    """Regret on the three-arm instance of any policy that sees observed features only: T/6."""
+    return horizon / 6.0
+
+
+def aligned_basis(features: FloatArray, means: FloatArray) -> FloatArray:
+    """A basis of the complement in which at most one latent coefficient is not zero.
+
+    The paper says that d_h = K - d for any basis where the latent features span the observed
+    ones. Turning the basis towards the latent part of these very means gives d_h = 1. (It
+    needs the means, so no policy can have it; but "for any basis" is too much.)
+    """
+    augmented = Augmentation(features)
+    latent = augmented.project(means)
+    turn = np.linalg.qr(np.column_stack([latent, np.eye(latent.size)[:, 1:]]))[0]
+    return np.asarray(augmented.basis() @ turn, dtype=np.float64)
