@@ -22,6 +22,7 @@ imports: $(INSTALLED)
 	$(BIN)/lint-imports --no-cache
 
 unit: $(INSTALLED)
+	$(BIN)/rolf compile
 	$(BIN)/pytest -n 2
 
 bench: $(INSTALLED)

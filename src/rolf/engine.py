@@ -14,17 +14,19 @@ import sys
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rolf.environments.base import Family, Problem, look, respond
+from rolf.environments.lower_bound import two_arms
+from rolf.environments.varying import varying
 from rolf.errors import InvalidArgument, RolfWarning
 from rolf.kernel import compiled as compile_kernel
 from rolf.policies.base import Policy
-from rolf.policies.catalog import policy_class
+from rolf.policies.catalog import policy_class, policy_classes
 from rolf.policies.operations import choose, update
 from rolf.results import Result
 from rolf.types import FloatArray, Generator, IntArray
@@ -286,7 +288,8 @@ def ready_loop(cls: type[Policy], problem: Any) -> Callable[..., None]:
     policy: Any = cls(problem.features, seed=0)  # type: ignore[call-arg]
     key = (type(policy.params), type(problem.params))
     if key not in _loops:
-        _loops[key] = compile_kernel(play, *key, title=cls.name or cls.__name__)
+        title = f"{cls.name or cls.__name__} on {key[1].__name__.lower()} features"
+        _loops[key] = compile_kernel(play, *key, title=title)
     _loops[key](
         policy.params,
         policy._state,
@@ -300,6 +303,19 @@ def ready_loop(cls: type[Policy], problem: Any) -> Callable[..., None]:
 
 
 _loops: dict[tuple[type, type], Callable[..., None]] = {}
+
+
+def compile_all(names: Iterable[str] | None = None) -> None:
+    """Compile policies now, so that no later process has to."""
+    fixed, moving = two_arms(), varying(arms=2, observed=1).draw(0)
+    for cls in policy_classes() if names is None else map(policy_class, names):
+        ready_loop(cls, fixed)
+        if cls.varying:
+            ready_loop(cls, moving)
+        else:  # what is compiled online too
+            online: Any = cls(fixed.features, seed=0)  # type: ignore[call-arg,arg-type]
+            online.tell(online.ask(), 0.0)
+            online.learn([0, 1], [0.0, 1.0])
 
 
 @contextmanager

@@ -1,0 +1,281 @@
+"""The pictures of docs/model.md: what augmentation does with three arms.
+
+Three advertisements: one has a picture, one a discount, one has both. The two features say which
+has what, so a linear model must believe that "both" is worth the sum of the others. Here it is
+the worst, for a reason that nobody measured. Every number in the pictures is computed, and the
+numbers that the page names are printed.
+
+    .venv/bin/python docs/scripts/model_figures.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, Polygon
+
+import rolf
+from rolf.plots import COLOURS
+
+IMAGES = Path(__file__).parent.parent / "images"
+ARMS = ["picture", "both", "discount"]
+PROBLEM = rolf.environments.Problem([[1, 0], [1, 1], [0, 1]], means=[0.9, 0.3, 0.6], noise=0.1)
+TRUTH, LINEAR, AUGMENTED = COLOURS[6], COLOURS[1], COLOURS[0]
+GREY = "#555555"
+ROUNDS, RUNS, TOLD = 1000, 200, 100
+
+
+# --- three arms in space -----------------------------------------------------------------------
+
+
+class Camera:
+    """Draws vectors of R^3 as seen with the row space of the features as the floor."""
+
+    def __init__(self, augmented: rolf.Augmentation, turn: float, height: float) -> None:
+        first = augmented.observed[:, 0] / np.linalg.norm(augmented.observed[:, 0])
+        up = augmented.basis()[:, 0]
+        self.turn, self.height = np.radians(turn), np.radians(height)
+        self.frame = np.array([first, np.cross(up, first), up])
+
+    def __call__(self, vector: np.ndarray) -> np.ndarray:
+        along, across, up = self.frame @ np.asarray(vector, dtype=float)
+        right = along * np.cos(self.turn) - across * np.sin(self.turn)
+        depth = along * np.sin(self.turn) + across * np.cos(self.turn)
+        return np.array([right, up * np.cos(self.height) + depth * np.sin(self.height)])
+
+
+def triple(vector: np.ndarray) -> str:
+    return "(" + ", ".join(f"{value:.1f}" for value in vector) + ")"
+
+
+def arrow(axes: Axes, start: np.ndarray, end: np.ndarray, colour: str, **more: object) -> None:
+    look = {"arrowstyle": "-|>", "mutation_scale": 17, "linewidth": 2.4, "zorder": 5, **more}
+    axes.add_patch(FancyArrowPatch(start, end, color=colour, shrinkA=0, shrinkB=0, **look))
+
+
+def words(axes: Axes, place: np.ndarray, text: str, shift: tuple[float, float], **more) -> None:
+    look = {"fontsize": 10.5, "ha": "left", "va": "center", "linespacing": 1.35, "zorder": 8}
+    axes.annotate(text, place, shift, textcoords="offset points", **{**look, **more})
+
+
+def floor(axes: Axes, see: Camera, columns: np.ndarray) -> None:
+    """The row space: where the coefficients of both features can take the rewards."""
+    picture, discount = columns.T
+    low, right, back = -0.45, 1.05, 0.85
+
+    def at(u: float, v: float) -> np.ndarray:
+        return see(u * picture + v * discount)
+
+    corners = [at(low, low), at(right, low), at(right, back), at(low, back)]
+    axes.add_patch(Polygon(corners, facecolor="#eef1f4", edgecolor="#b9c2cb", linewidth=1.0))
+    wrong = [at(0, 0), at(right, 0), at(right, back), at(0, back)]
+    axes.add_patch(Polygon(wrong, facecolor=LINEAR, alpha=0.14, linewidth=0))
+    for end in (at(right, 0), at(0, back), at(low, low)):
+        axes.plot(*zip(at(0, 0), end, strict=True), color="#9aa5b0", linewidth=1.0, zorder=2)
+    look = {"fontsize": 9.5, "color": GREY, "ha": "center", "style": "italic"}
+    words(axes, at(0.70, 0.50), "“both” looks best here", (0, 0), **look)
+    words(axes, at(0.48, -0.25), "“picture” looks best here", (0, 0), **look)
+    words(axes, at(-0.25, 0.33), "“discount”\nlooks best\nhere", (0, 0), **look)
+    plane = "The floor $R(X)$: every point is a belief (picture, both, discount)\n"
+    plane += "that some coefficients of the two features can express."
+    words(axes, at(low, low), plane, (0, -22), fontsize=10, color=GREY)
+
+
+def square(axes: Axes, see: Camera, foot: np.ndarray, up: np.ndarray, aside: np.ndarray) -> None:
+    """The mark of a right angle."""
+    size = 0.06
+    aside = aside / np.linalg.norm(aside)
+    path = [foot + size * up, foot + size * (up + aside), foot + size * aside]
+    axes.plot(*zip(*map(see, path), strict=True), color=GREY, linewidth=1.0, zorder=4)
+
+
+def space_figure() -> Figure:
+    augmented = rolf.Augmentation(PROBLEM.features)
+    observed, latent = augmented.coefficients(PROBLEM.means)
+    shadow = augmented.observed @ observed
+    up = augmented.basis()[:, 0]
+    lift = up * latent[0]
+    assert np.allclose(shadow + lift, PROBLEM.means)
+    see = Camera(augmented, turn=10.0, height=23.0)
+    origin = np.zeros(3)
+    figure = Figure(figsize=(13.0, 5.0), dpi=160)
+    left, right = figure.subplots(1, 2)
+    figure.subplots_adjust(left=0.005, right=0.995, bottom=0.01, top=0.93, wspace=0.02)
+    for axes in (left, right):
+        floor(axes, see, augmented.observed)
+        arrow(axes, see(origin), see(shadow), LINEAR)
+        square(axes, see, shadow, up, augmented.observed[:, 0])
+        arrow(axes, see(origin), see(PROBLEM.means), TRUTH)
+        axes.plot(*see(origin), "o", color=TRUTH, markersize=4.5, zorder=7)
+        axes.set_aspect("equal")
+        axes.set_xlim(-0.86, 1.78)
+        axes.set_ylim(-0.62, 1.06)
+        axes.axis("off")
+    best = ARMS[PROBLEM.best]
+    wrong = ARMS[int(shadow.argmax())]
+    bold = {"fontsize": 11.5}
+
+    told = f"the truth  $r$ = {triple(PROBLEM.means)}\nits best arm: {best}"
+    words(left, see(PROBLEM.means), told, (12, 8), color=TRUTH, **bold)
+    gap = [see(shadow), see(PROBLEM.means)]
+    left.plot(*zip(*gap, strict=True), color=GREY, linewidth=1.4, linestyle=(0, (4, 3)), zorder=4)
+    words(left, see(shadow + 0.68 * lift), "out of reach", (9, 0), color=GREY)
+    told = f"the closest belief  $X'\\mu_o$ = {triple(shadow)}\nits best arm: {wrong}, the worst one"
+    words(left, see(shadow), told, (14, -8), color=LINEAR, **bold)
+
+    told = f"$r = X'\\mu_o + b\\,\\mu_u$ = {triple(PROBLEM.means)}\nreached exactly; best arm: {best}"
+    words(right, see(PROBLEM.means), told, (12, 8), color=TRUTH, **bold)
+    arrow(right, see(shadow), see(PROBLEM.means), AUGMENTED, linewidth=3.2, zorder=6)
+    signs = ", ".join(f"{value:+.1f}".replace("-", "−") for value in lift)
+    told = f"$b\\,\\mu_u$ = ({signs})"
+    words(right, see(shadow + 0.68 * lift), told, (12, 0), color=AUGMENTED, **bold)
+    words(right, see(shadow), f"$X'\\mu_o$ = {triple(shadow)}", (14, -8), color=LINEAR, **bold)
+
+    title = {"loc": "left", "fontsize": 14, "fontweight": "bold"}
+    left.set_title("A linear bandit stays on the floor", **title)
+    right.set_title("Augmentation adds the direction $\\mathbf{b}$ that leads off it", **title)
+    return figure
+
+
+# --- the same as bars ------------------------------------------------------------------------------
+
+
+def beliefs() -> dict[str, np.ndarray]:
+    """What both models believe after the same rewards, as many of each arm."""
+    rng = np.random.default_rng(0)
+    arms = np.repeat(np.arange(3), TOLD)
+    rewards = [PROBLEM.reward(int(arm), rng) for arm in arms]
+    out = {"true mean rewards": PROBLEM.means}
+    for label, kind in {
+        "a linear model believes (LinUCB)": rolf.LinUCB,
+        "the augmented model believes (RoLF-Ridge)": rolf.RoLFRidge,
+    }.items():
+        policy = kind(PROBLEM.features, seed=0)
+        policy.learn(arms, rewards)
+        out[label] = np.asarray(policy.estimates())
+    return out
+
+
+def bars_figure(values: dict[str, np.ndarray]) -> Figure:
+    figure = Figure(figsize=(8.6, 4.3), dpi=160, layout="constrained")
+    axes = figure.add_subplot()
+    width = 0.26
+    hatches = [None, "///", None]
+    for index, (label, heights) in enumerate(values.items()):
+        colour = [TRUTH, LINEAR, AUGMENTED][index]
+        places = np.arange(3) + (index - 1) * (width + 0.02)
+        axes.bar(
+            places,
+            heights,
+            width,
+            label=label,
+            color="#ffffff" if hatches[index] else colour,
+            edgecolor=colour,
+            hatch=hatches[index],
+            linewidth=1.4,
+        )
+        for arm, (place, height) in enumerate(zip(places, heights, strict=True)):
+            best = arm == int(np.argmax(heights))
+            text = f"{height:.2f}" + ("\nbest" if best else "")
+            look = {"fontweight": "bold" if best else "normal", "color": colour}
+            axes.annotate(
+                text, (place, height), (0, 3), textcoords="offset points", ha="center", **look
+            )
+    names = ["picture\nx = (1, 0)", "both\nx = (1, 1)", "discount\nx = (0, 1)"]
+    axes.set_xticks(range(3), names, fontsize=11)
+    axes.tick_params(length=0)
+    axes.set_ylabel("mean reward")
+    axes.set_ylim(0, 1.12)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.legend(loc="upper left", bbox_to_anchor=(0.0, 1.2), ncols=1, frameon=False, fontsize=10)
+    return figure
+
+
+# --- and over time -------------------------------------------------------------------------------
+
+
+def play() -> rolf.Result:
+    told = {"setting": "tuned"}
+    return rolf.simulate(
+        {
+            "OFUL": "oful",
+            "LinUCB, told the noise": ("linucb", told),
+            "RoLF-Ridge": "rolf-ridge",
+            "UCB, told the noise": ("ucb", told),
+        },
+        PROBLEM,
+        rounds=ROUNDS,
+        runs=RUNS,
+        seed=0,
+    )
+
+
+def locked(result: rolf.Result) -> np.ndarray:
+    """Share of runs that played a wrong arm in most of the last hundred rounds."""
+    lost = result.regret[:, :, -1] - result.regret[:, :, -101]
+    return (lost > 50 * 0.3).mean(axis=1)
+
+
+def runs_figure(result: rolf.Result) -> Figure:
+    figure = Figure(figsize=(12.4, 3.7), dpi=160, layout="constrained")
+    panels = figure.subplots(1, len(result.labels), sharey=True)
+    colours = [LINEAR, LINEAR, AUGMENTED, GREY]
+    shares = locked(result)
+    for axes, label, colour, share in zip(panels, result.labels, colours, shares, strict=True):
+        lines = result[label]
+        rounds = np.arange(1, lines.shape[1] + 1)
+        axes.plot(rounds[::10], lines[:, ::10].T, color=colour, alpha=0.16, linewidth=0.9)
+        axes.plot(rounds, lines.mean(axis=0), color=TRUTH, linewidth=2.0)
+        axes.annotate(
+            f"mean {lines[:, -1].mean():.0f}",
+            (rounds[-1], lines[:, -1].mean()),
+            (-4, 5),
+            textcoords="offset points",
+            ha="right",
+            fontsize=10,
+        )
+        axes.set_title(label, loc="left", fontsize=11.5, fontweight="bold")
+        axes.text(
+            0.03,
+            0.95,
+            f"{share:.0%} of the runs\nend on a wrong arm",
+            transform=axes.transAxes,
+            va="top",
+            fontsize=10,
+            color=GREY,
+        )
+        axes.set_xlabel("round")
+        axes.set_xlim(0, ROUNDS)
+        axes.set_ylim(0, 330)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="#dddddd", linewidth=0.6)
+    panels[0].set_ylabel("cumulative regret")
+    return figure
+
+
+def save(figure: Figure, name: str) -> None:
+    IMAGES.mkdir(exist_ok=True)
+    figure.savefig(IMAGES / f"{name}.png", metadata={"Software": None})
+    print(f"written: docs/images/{name}.png")
+
+
+def main() -> None:
+    save(space_figure(), "model-space")
+    values = beliefs()
+    save(bars_figure(values), "model-beliefs")
+    result = play()
+    save(runs_figure(result), "model-runs")
+    for label, numbers in values.items():
+        print(f"{label}: " + ", ".join(f"{v:.2f}" for v in numbers))
+    shares = locked(result)
+    for row, share in zip(result.summary(), shares, strict=True):
+        print(f"{row.policy}: mean {row.mean:.1f}, worst run {row.max:.0f}, locked {share:.1%}")
+
+
+if __name__ == "__main__":
+    main()
