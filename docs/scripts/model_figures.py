@@ -46,48 +46,51 @@ class Camera:
         depth = along * np.sin(self.turn) + across * np.cos(self.turn)
         return np.array([right, up * np.cos(self.height) + depth * np.sin(self.height)])
 
+    def floor(self, right: float, depth: float) -> np.ndarray:
+        """The point of the floor that lies so far to the right and so far back."""
+        along = right * np.cos(self.turn) + depth * np.sin(self.turn)
+        across = -right * np.sin(self.turn) + depth * np.cos(self.turn)
+        return along * self.frame[0] + across * self.frame[1]
 
-def triple(vector: np.ndarray) -> str:
-    return "(" + ", ".join(f"{value:.1f}" for value in vector) + ")"
+
+def triple(vector: np.ndarray, form: str = ".1f") -> str:
+    return "(" + ", ".join(f"{value:{form}}".replace("-", "−") for value in vector) + ")"
 
 
 def arrow(axes: Axes, start: np.ndarray, end: np.ndarray, colour: str, **more: object) -> None:
-    look = {"arrowstyle": "-|>", "mutation_scale": 17, "linewidth": 2.4, "zorder": 5, **more}
+    look = {"arrowstyle": "-|>", "mutation_scale": 18, "linewidth": 2.6, "zorder": 5, **more}
     axes.add_patch(FancyArrowPatch(start, end, color=colour, shrinkA=0, shrinkB=0, **look))
 
 
 def words(axes: Axes, place: np.ndarray, text: str, shift: tuple[float, float], **more) -> None:
-    look = {"fontsize": 10.5, "ha": "left", "va": "center", "linespacing": 1.35, "zorder": 8}
+    look = {"fontsize": 11.5, "ha": "left", "va": "center", "linespacing": 1.4, "zorder": 8}
     axes.annotate(text, place, shift, textcoords="offset points", **{**look, **more})
 
 
 def floor(axes: Axes, see: Camera, columns: np.ndarray) -> None:
-    """The row space: where the coefficients of both features can take the rewards."""
-    picture, discount = columns.T
-    low, right, back = -0.45, 1.05, 0.85
-
-    def at(u: float, v: float) -> np.ndarray:
-        return see(u * picture + v * discount)
-
-    corners = [at(low, low), at(right, low), at(right, back), at(low, back)]
-    axes.add_patch(Polygon(corners, facecolor="#eef1f4", edgecolor="#b9c2cb", linewidth=1.0))
-    wrong = [at(0, 0), at(right, 0), at(right, back), at(0, back)]
-    axes.add_patch(Polygon(wrong, facecolor=LINEAR, alpha=0.14, linewidth=0))
-    for end in (at(right, 0), at(0, back), at(low, low)):
-        axes.plot(*zip(at(0, 0), end, strict=True), color="#9aa5b0", linewidth=1.0, zorder=2)
-    look = {"fontsize": 9.5, "color": GREY, "ha": "center", "style": "italic"}
-    words(axes, at(0.70, 0.50), "“both” looks best here", (0, 0), **look)
-    words(axes, at(0.48, -0.25), "“picture” looks best here", (0, 0), **look)
-    words(axes, at(-0.25, 0.33), "“discount”\nlooks best\nhere", (0, 0), **look)
-    plane = "The floor $R(X)$: every point is a belief (picture, both, discount)\n"
-    plane += "that some coefficients of the two features can express."
-    words(axes, at(low, low), plane, (0, -22), fontsize=10, color=GREY)
+    """The row space as a disk, cut where another arm looks best."""
+    centre, radius = np.array([0.60, 0.02]), 1.22
+    turns = np.linspace(0.0, 2.0 * np.pi, 721)
+    edge = centre + radius * np.column_stack([np.cos(turns), np.sin(turns)])
+    rewards = np.array([see.floor(*point) for point in edge])
+    rim = np.array([see(point) for point in rewards])
+    axes.add_patch(Polygon(rim, facecolor="#edf0f3", edgecolor="#b9c2cb", linewidth=1.0))
+    both = rewards.argmax(axis=1) == ARMS.index("both")
+    sector = rim[both][np.argsort(rim[both][:, 1])]
+    axes.add_patch(Polygon([(0.0, 0.0), *sector], facecolor=LINEAR, alpha=0.15, linewidth=0))
+    for border in (columns[:, 0], columns[:, 1], -columns.sum(axis=1)):  # two arms look alike
+        far = rim[np.argmax(rewards @ border / np.linalg.norm(rewards, axis=1))]
+        axes.plot([0.0, far[0]], [0.0, far[1]], color="#9aa5b0", linewidth=1.0)
+    look = {"fontsize": 10, "color": GREY, "ha": "center", "style": "italic"}
+    words(axes, see(see.floor(1.27, 0.70)), "“both” looks best here", (0, 0), **look)
+    words(axes, see(see.floor(0.46, -0.72)), "“picture” looks best here", (0, 0), **look)
+    words(axes, see(see.floor(-0.16, 0.44)), "“discount” looks best", (0, 0), **look)
 
 
-def square(axes: Axes, see: Camera, foot: np.ndarray, up: np.ndarray, aside: np.ndarray) -> None:
+def square(axes: Axes, see: Camera, foot: np.ndarray, up: np.ndarray) -> None:
     """The mark of a right angle."""
     size = 0.06
-    aside = aside / np.linalg.norm(aside)
+    aside = see.floor(-1.0, 0.0)
     path = [foot + size * up, foot + size * (up + aside), foot + size * aside]
     axes.plot(*zip(*map(see, path), strict=True), color=GREY, linewidth=1.0, zorder=4)
 
@@ -99,44 +102,45 @@ def space_figure() -> Figure:
     up = augmented.basis()[:, 0]
     lift = up * latent[0]
     assert np.allclose(shadow + lift, PROBLEM.means)
-    see = Camera(augmented, turn=10.0, height=23.0)
+    see = Camera(augmented, turn=-19.0, height=21.5)
     origin = np.zeros(3)
-    figure = Figure(figsize=(13.0, 5.0), dpi=160)
+    figure = Figure(figsize=(13.0, 4.55), dpi=160)
     left, right = figure.subplots(1, 2)
-    figure.subplots_adjust(left=0.005, right=0.995, bottom=0.01, top=0.93, wspace=0.02)
+    figure.subplots_adjust(left=0.005, right=0.995, bottom=0.0, top=0.93, wspace=0.02)
     for axes in (left, right):
         floor(axes, see, augmented.observed)
         arrow(axes, see(origin), see(shadow), LINEAR)
-        square(axes, see, shadow, up, augmented.observed[:, 0])
+        square(axes, see, shadow, up)
         arrow(axes, see(origin), see(PROBLEM.means), TRUTH)
-        axes.plot(*see(origin), "o", color=TRUTH, markersize=4.5, zorder=7)
+        axes.plot(*see(origin), "o", color=TRUTH, markersize=5, zorder=7)
         axes.set_aspect("equal")
-        axes.set_xlim(-0.86, 1.78)
-        axes.set_ylim(-0.62, 1.06)
+        axes.set_xlim(-0.66, 1.94)
+        axes.set_ylim(-0.74, 0.94)
         axes.axis("off")
+        plane = "The floor is $R(X)$: all beliefs (picture, both, discount)\n"
+        plane += "that coefficients of the two features can express."
+        words(axes, np.array([0.58, -0.59]), plane, (0, 0), fontsize=10.5, color=GREY, ha="center")
     best = ARMS[PROBLEM.best]
     wrong = ARMS[int(shadow.argmax())]
-    bold = {"fontsize": 11.5}
 
-    told = f"the truth  $r$ = {triple(PROBLEM.means)}\nits best arm: {best}"
-    words(left, see(PROBLEM.means), told, (12, 8), color=TRUTH, **bold)
+    told = f"the truth\n$r$ = {triple(PROBLEM.means)}\nbest arm: {best}"
+    words(left, see(PROBLEM.means), told, (13, 16), color=TRUTH)
     gap = [see(shadow), see(PROBLEM.means)]
-    left.plot(*zip(*gap, strict=True), color=GREY, linewidth=1.4, linestyle=(0, (4, 3)), zorder=4)
-    words(left, see(shadow + 0.68 * lift), "out of reach", (9, 0), color=GREY)
-    told = f"the closest belief  $X'\\mu_o$ = {triple(shadow)}\nits best arm: {wrong}, the worst one"
-    words(left, see(shadow), told, (14, -8), color=LINEAR, **bold)
+    left.plot(*zip(*gap, strict=True), color=GREY, linewidth=1.5, linestyle=(0, (4, 3)), zorder=4)
+    words(left, see(shadow + 0.80 * lift), "out of reach", (10, 0), color=GREY, fontsize=10.5)
+    told = f"closest belief\n$X'\\mu_o$ = {triple(shadow)}\nbest arm: {wrong}. Wrong!"
+    words(left, see(shadow), told, (13, 5), color=LINEAR)
 
-    told = f"$r = X'\\mu_o + b\\,\\mu_u$ = {triple(PROBLEM.means)}\nreached exactly; best arm: {best}"
-    words(right, see(PROBLEM.means), told, (12, 8), color=TRUTH, **bold)
-    arrow(right, see(shadow), see(PROBLEM.means), AUGMENTED, linewidth=3.2, zorder=6)
-    signs = ", ".join(f"{value:+.1f}".replace("-", "−") for value in lift)
-    told = f"$b\\,\\mu_u$ = ({signs})"
-    words(right, see(shadow + 0.68 * lift), told, (12, 0), color=AUGMENTED, **bold)
-    words(right, see(shadow), f"$X'\\mu_o$ = {triple(shadow)}", (14, -8), color=LINEAR, **bold)
+    told = f"reached exactly\n$r = X'\\mu_o + b\\,\\mu_u$\nbest arm: {best}. Right."
+    words(right, see(PROBLEM.means), told, (13, 16), color=TRUTH)
+    arrow(right, see(shadow), see(PROBLEM.means), AUGMENTED, linewidth=3.4, zorder=6)
+    told = f"$b\\,\\mu_u$ = {triple(lift, '+.1f')}"
+    words(right, see(shadow + 0.80 * lift), told, (13, 0), color=AUGMENTED)
+    words(right, see(shadow), f"$X'\\mu_o$ = {triple(shadow)}", (13, 0), color=LINEAR)
 
     title = {"loc": "left", "fontsize": 14, "fontweight": "bold"}
     left.set_title("A linear bandit stays on the floor", **title)
-    right.set_title("Augmentation adds the direction $\\mathbf{b}$ that leads off it", **title)
+    right.set_title("Augmentation adds the direction that leads off it", **title)
     return figure
 
 

@@ -1,0 +1,27 @@
+"""Draw the figures of docs/results.md: the reproduction itself, copied from where it writes.
+
+python docs/scripts/result_figures.py
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from rolf.report import reproduce
+
+IMAGES = Path(__file__).parent.parent / "images"
+KEYS = ["figure1", "figure2", "figure1-tuned", "lower-bounds", "learnability", "parts", "noise"]
+
+
+def main() -> None:
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        reproduce(folder, figure=KEYS)
+        for key in KEYS:
+            shutil.copy(Path(folder) / f"{key}.png", IMAGES / f"{key}.png")
+
+
+if __name__ == "__main__":
+    main()
