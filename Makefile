@@ -1,15 +1,24 @@
 # make run    the environment, the install, and the main job: results into out/
 # make test   the environment, the install, and every check
+# make docs   every figure of the documentation anew, then the site, in site/
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed.stamp
 
-.PHONY: run test lint types imports unit bench peers format clean
+.PHONY: run test docs figures lint types imports unit bench peers format clean
 
 run: $(INSTALLED)
 	$(BIN)/rolf simulate examples/paper.toml --out out
 
 test: lint types imports unit
+
+docs: figures
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+figures: run
+	cp out/paper.png docs/images/paper.png
+	$(BIN)/python docs/scripts/model_figures.py
+	$(BIN)/python docs/scripts/result_figures.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -38,7 +47,7 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-peers out build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-peers out site build dist .mypy_cache .ruff_cache .pytest_cache
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -82,6 +82,7 @@ def test_by_hand():
         ([[1e12], [1e12 + 1]], 1),
     ],
 )
+@pytest.mark.filterwarnings("ignore:the features have rank")  # said, and tested, elsewhere
 def test_awkward_features(features, rank):
     augmented = Augmentation(features)
     arms = np.shape(features)[0]
@@ -108,6 +109,25 @@ def test_rank_deficient_features_become_orthonormal_unless_scale_is_kept():
     assert np.allclose(kept.observed @ kept.observed.T, features @ features.T)
     full = rng.standard_normal((5, 3))
     assert (Augmentation(full).observed == full).all()
+
+
+@pytest.mark.parametrize("name", ["rolf-lasso", "rolf-ridge"])
+def test_dummies_that_follow_from_each_other_are_warned_about(name):
+    # Two categorical columns as dummies: rank 1 below the number of columns.
+    first, second = np.eye(3)[[0, 1, 2, 0, 1, 2]], np.eye(2)[[0, 0, 0, 1, 1, 1]]
+    table = np.hstack([first, second])
+    build = rolf.policy_class(name)
+    with pytest.warns(rolf.RolfWarning, match="rank 4 but 5 columns"):
+        lost = build(table, seed=0)
+    kept = build(table, seed=0, keep_scale=True)
+    dropped = build(table[:, 1:], seed=0)
+    for policy in (lost, kept, dropped):
+        policy.learn([0] * 20, [1.0] * 20)
+    if name == "rolf-ridge":  # nothing is shared under the basis; with scales it is
+        assert np.abs(lost.estimates()[1:]).max() < 1e-9
+    assert (np.abs(kept.estimates()[1:]) > 1e-3).any()
+    assert (np.abs(dropped.estimates()[1:]) > 1e-3).any()
+    build(table, seed=0, keep_scale=False)  # said on purpose: silent
 
 
 def test_gram_of_augmented_features_is_block_diagonal():

@@ -51,7 +51,7 @@ def test_linucb(options, penalty, width):
         theta, widths, _ = ridge(arms, rewards, penalty)
         scores = FEATURES @ theta + width * math.sqrt(math.log(t)) * widths
         assert scores[decision.arm] == pytest.approx(scores.max(), abs=1e-9)
-    assert np.abs(policy._state.widths2 - ridge(*history(policy), penalty)[1] ** 2).max() < 1e-12
+    assert np.abs(policy._state.widths.now - ridge(*history(policy), penalty)[1] ** 2).max() < 1e-12
 
 
 def history(policy):

@@ -63,6 +63,10 @@ def test_simulate_writes_everything(tmp_path):
         (CONFIG.replace('"paper"', '"scissors"'), "scissors"),
         (CONFIG.replace("arms", "legs"), "legs"),
         ("colour = 1" + CONFIG, "colour"),
+        (CONFIG.replace('ucb = "ucb"', "ucb = 3"), "policies.ucb"),
+        (CONFIG.replace('title = "small"', "title = 3"), "title"),
+        (CONFIG.replace("arms = 5", 'arms = "x"'), "problem"),
+        ("problem = 3\n[policies]\nu = 'ucb'", "problem"),
     ],
 )
 def test_errors_are_one_line(tmp_path, text, wanted, monkeypatch, capsys):
@@ -75,6 +79,33 @@ def test_errors_are_one_line(tmp_path, text, wanted, monkeypatch, capsys):
     assert shown.startswith("rolf: ")
     assert wanted in shown
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize("command", ["simulate", "reproduce"])
+def test_an_unwritable_folder_is_said_before_anything_is_played(
+    command, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "file").write_text("")
+    args = [str(config(tmp_path))] if command == "simulate" else []
+    monkeypatch.setattr("sys.argv", ["rolf", command, *args, "--out", str(tmp_path / "file")])
+    monkeypatch.setattr("rolf.simulate", lambda *a, **k: pytest.fail("played"))
+    with pytest.raises(SystemExit):
+        main()
+    assert "--out" in capsys.readouterr().err
+
+
+def test_a_picture_needs_a_kind(tmp_path, monkeypatch, capsys):
+    run("simulate", config(tmp_path), "--out", tmp_path / "o")
+    for name in ("noext", "x.xyz"):
+        path = str(tmp_path / "o" / "plan.parquet")
+        monkeypatch.setattr("sys.argv", ["rolf", "plot", path, "--out", str(tmp_path / name)])
+        with pytest.raises(SystemExit):
+            main()
+        assert ".png" in capsys.readouterr().err
+
+
+def test_compile_one(tmp_path):
+    assert run("compile", "ucb").exit_code == 0
 
 
 def test_a_missing_file_is_said(monkeypatch, capsys, tmp_path):

@@ -227,10 +227,11 @@ def test_departures_from_the_greedy_arm(coupling):
 )
 @pytest.mark.parametrize("policy", ["rolf-lasso", "rolf-ridge", "rolf-varying"])
 def test_bad_settings_are_named(policy, name, value):
-    with pytest.raises(rolf.RolfError, match=name):
+    with pytest.raises(rolf.RolfError) as caught:
         rolf.policy_class(policy)(np.eye(3), **{name: value})
+    assert caught.value.argument == name
 
 
-def test_settings_are_checked_before_anything_else():
+def test_exploration_is_twice_the_arms_by_default():
     options = {"p": 0.6, "delta": 0.1, "coupling": "action", "exploration": None}
     assert draw_settings(options, 4, constant=1.0, size=4).forced == 8.0

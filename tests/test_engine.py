@@ -101,7 +101,12 @@ class Wrong(Round):
 class Subclassed(rolf.UCB):
     """A user's variation of a rolf policy keeps the compiled path."""
 
-    name = "my-ucb"
+
+class Demanding(rolf.UCB):
+    """One whose constructor wants an option."""
+
+    def __init__(self, features, *, wanted, seed=None):
+        super().__init__(features, scale=wanted, seed=seed)
 
 
 def test_a_users_class_runs_in_the_same_call(result):
@@ -125,6 +130,32 @@ def test_a_users_class_runs_in_the_same_call(result):
 def test_a_users_subclass_is_compiled(result):
     ours = rolf.simulate({"ucb": Subclassed}, FAMILY, rounds=120, runs=4, seed=3)
     assert (ours["ucb"] == result["ucb"]).all()
+
+
+def test_a_users_subclass_is_played_as_it_is():
+    class Zero(rolf.UCB):
+        def ask(self, n=None, **kwargs):
+            return super().ask(available=[0], **kwargs)
+
+    problem = FAMILY.draw(0)
+    out = rolf.simulate(
+        {"zero": Zero, "demanding": (Demanding, {"wanted": 0.1})},
+        problem,
+        rounds=30,
+        runs=1,
+        seed=0,
+    )
+    gap = problem.means.max() - problem.means[0]
+    assert out["zero"][0, -1] == pytest.approx(30 * gap)
+
+
+def test_a_problem_is_described_before_it_is_played():
+    class Silent:
+        def draw(self, seed=None):
+            raise AssertionError("played")
+
+    with pytest.raises(InvalidArgument, match="describe"):
+        rolf.simulate({"u": "ucb"}, Silent())
 
 
 def test_all_policies_of_a_run_see_the_same_noise():

@@ -107,6 +107,34 @@ def test_extreme_scales():
             assert violation(lasso) < 1e-9
 
 
+@pytest.mark.parametrize("scale", [1e2, 1e4, 1e6])
+def test_rewards_far_larger_than_the_penalty(scale):
+    # Arms come one after another, so for long there are fewer observations than variables and
+    # the solution nearly interpolates: the hard case for a path.
+    rng = np.random.default_rng(2)
+    rows = np.linalg.qr(rng.standard_normal((30, 30)))[0] * rng.uniform(0.2, 5, 30)
+    lasso = lasso_start(np.zeros((30, 30)), 0.6)
+    for t in range(300):
+        row = rows[t % 30 if t < 60 else int(rng.integers(5))]
+        absorb(lasso, row, scale * rng.standard_normal())
+        assert violation(lasso) < 1e-12
+    assert (lasso.steps[1:] == 0).all()
+
+
+def test_coordinate_descent_is_a_last_resort_that_works():
+    from rolf.estimators.optimality import descend
+    from rolf.kernel import looped
+
+    design, target, lasso = grown(7, 8, 40, 0.6)
+    wanted = lasso.coef.copy()
+    lasso.coef[:] = 0.0
+    lasso.signs[:] = 0.0
+    looped(descend)(lasso)
+    assert lasso.steps[2] == 0
+    assert np.abs(lasso.coef - wanted).max() < 1e-8
+    assert np.abs(lasso.coef - oracle.lasso(design, target, 0.6)).max() < 1e-7
+
+
 @pytest.mark.parametrize("damage", ["inverse", "coef", "signs"])
 def test_the_fallback_repairs_what_is_broken(damage):
     design, target, lasso = grown(5, 8, 40, 0.6)
@@ -126,7 +154,9 @@ def test_the_fallback_repairs_what_is_broken(damage):
         absorb(lasso, rng.standard_normal(8), rng.standard_normal())
         assert violation(lasso) < 1e-9
     assert lasso.steps[1] == 1
+    assert lasso.steps[2] == 0
 
 
 def test_constants_are_sane():
     assert 0 < support.SINGULAR < optimality.TOLERANCE < 1e-8
+    assert optimality.ROUNDING < 1e-12

@@ -20,7 +20,7 @@ PURE = [
     ("weighted_gram", (MATRIX, np.abs(LONG))),
     ("solve", (SQUARE, RNG.standard_normal((4, 3)))),
     ("solve", (np.array([[0.0, 1.0], [2.0, 0.0]]), np.eye(2))),  # needs a row swap
-    ("argmax", (LONG,)),
+    ("argmax", (LONG, np.array([0, 2, 5]))),
 ]
 IN_PLACE = [
     ("add_outer", (MATRIX, 0.5, LONG, SHORT)),

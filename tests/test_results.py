@@ -85,7 +85,8 @@ def test_plot(result, tmp_path, kind, runs):
     figure = some.plot(path, title="title", logarithmic=runs == 1)
     assert path.stat().st_size > 1000
     axes = figure.axes[0]
-    assert [line.get_label().split("  ")[0] for line in axes.lines].sort() == result.labels.sort()
+    shown = [line.get_label().split("  ")[0] for line in axes.lines]
+    assert sorted(shown) == sorted(result.labels)
     means = {line.get_label().split("  ")[0]: line.get_ydata()[-1] for line in axes.lines}
     assert means["b"] == pytest.approx(some["b"][:, -1].mean())
     assert len(axes.collections) == (3 if runs > 1 else 0)  # the bands

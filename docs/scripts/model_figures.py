@@ -54,22 +54,23 @@ class Camera:
 
 
 def triple(vector: np.ndarray, form: str = ".1f") -> str:
-    return "(" + ", ".join(f"{value:{form}}".replace("-", "−") for value in vector) + ")"
+    written = ", ".join(f"{value:{form}}" for value in vector)
+    return f"({written})".replace("-", "\N{MINUS SIGN}")
 
 
 def arrow(axes: Axes, start: np.ndarray, end: np.ndarray, colour: str, **more: object) -> None:
-    look = {"arrowstyle": "-|>", "mutation_scale": 18, "linewidth": 2.6, "zorder": 5, **more}
+    look = {"arrowstyle": "-|>", "mutation_scale": 15, "linewidth": 2.2, "zorder": 5, **more}
     axes.add_patch(FancyArrowPatch(start, end, color=colour, shrinkA=0, shrinkB=0, **look))
 
 
 def words(axes: Axes, place: np.ndarray, text: str, shift: tuple[float, float], **more) -> None:
-    look = {"fontsize": 11.5, "ha": "left", "va": "center", "linespacing": 1.4, "zorder": 8}
+    look = {"fontsize": 10.5, "ha": "left", "va": "center", "linespacing": 1.3, "zorder": 8}
     axes.annotate(text, place, shift, textcoords="offset points", **{**look, **more})
 
 
 def floor(axes: Axes, see: Camera, columns: np.ndarray) -> None:
     """The row space as a disk, cut where another arm looks best."""
-    centre, radius = np.array([0.60, 0.02]), 1.22
+    centre, radius = np.array([0.66, 0.02]), 1.32
     turns = np.linspace(0.0, 2.0 * np.pi, 721)
     edge = centre + radius * np.column_stack([np.cos(turns), np.sin(turns)])
     rewards = np.array([see.floor(*point) for point in edge])
@@ -81,10 +82,10 @@ def floor(axes: Axes, see: Camera, columns: np.ndarray) -> None:
     for border in (columns[:, 0], columns[:, 1], -columns.sum(axis=1)):  # two arms look alike
         far = rim[np.argmax(rewards @ border / np.linalg.norm(rewards, axis=1))]
         axes.plot([0.0, far[0]], [0.0, far[1]], color="#9aa5b0", linewidth=1.0)
-    look = {"fontsize": 10, "color": GREY, "ha": "center", "style": "italic"}
-    words(axes, see(see.floor(1.27, 0.70)), "“both” looks best here", (0, 0), **look)
-    words(axes, see(see.floor(0.46, -0.72)), "“picture” looks best here", (0, 0), **look)
-    words(axes, see(see.floor(-0.16, 0.44)), "“discount” looks best", (0, 0), **look)
+    look = {"fontsize": 9, "color": GREY, "ha": "center", "style": "italic"}
+    words(axes, see(see.floor(1.44, 0.80)), "“both” looks best", (0, 0), **look)
+    words(axes, see(see.floor(0.46, -0.72)), "“picture” looks best", (0, 0), **look)
+    words(axes, see(see.floor(-0.22, 0.40)), "“discount”\nlooks best", (0, 0), **look)
 
 
 def square(axes: Axes, see: Camera, foot: np.ndarray, up: np.ndarray) -> None:
@@ -102,9 +103,9 @@ def space_figure() -> Figure:
     up = augmented.basis()[:, 0]
     lift = up * latent[0]
     assert np.allclose(shadow + lift, PROBLEM.means)
-    see = Camera(augmented, turn=-19.0, height=21.5)
+    see = Camera(augmented, turn=-18.5, height=19.5)
     origin = np.zeros(3)
-    figure = Figure(figsize=(13.0, 4.55), dpi=160)
+    figure = Figure(figsize=(9.8, 3.75), dpi=180)
     left, right = figure.subplots(1, 2)
     figure.subplots_adjust(left=0.005, right=0.995, bottom=0.0, top=0.93, wspace=0.02)
     for axes in (left, right):
@@ -114,37 +115,37 @@ def space_figure() -> Figure:
         arrow(axes, see(origin), see(PROBLEM.means), TRUTH)
         axes.plot(*see(origin), "o", color=TRUTH, markersize=5, zorder=7)
         axes.set_aspect("equal")
-        axes.set_xlim(-0.66, 1.94)
-        axes.set_ylim(-0.74, 0.94)
+        axes.set_xlim(-0.70, 2.02)
+        axes.set_ylim(-0.82, 1.02)
         axes.axis("off")
         plane = "The floor is $R(X)$: all beliefs (picture, both, discount)\n"
         plane += "that coefficients of the two features can express."
-        words(axes, np.array([0.58, -0.59]), plane, (0, 0), fontsize=10.5, color=GREY, ha="center")
+        words(axes, np.array([0.66, -0.68]), plane, (0, 0), fontsize=9.5, color=GREY, ha="center")
     best = ARMS[PROBLEM.best]
     wrong = ARMS[int(shadow.argmax())]
 
     told = f"the truth\n$r$ = {triple(PROBLEM.means)}\nbest arm: {best}"
-    words(left, see(PROBLEM.means), told, (13, 16), color=TRUTH)
+    words(left, see(PROBLEM.means), told, (10, 17), color=TRUTH)
     gap = [see(shadow), see(PROBLEM.means)]
     left.plot(*zip(*gap, strict=True), color=GREY, linewidth=1.5, linestyle=(0, (4, 3)), zorder=4)
-    words(left, see(shadow + 0.80 * lift), "out of reach", (10, 0), color=GREY, fontsize=10.5)
-    told = f"closest belief\n$X'\\mu_o$ = {triple(shadow)}\nbest arm: {wrong}. Wrong!"
-    words(left, see(shadow), told, (13, 5), color=LINEAR)
+    words(left, see(shadow + 0.82 * lift), "out of reach", (8, 0), color=GREY, fontsize=9.5)
+    told = f"closest belief\n$X^\\top\\mu_o$ = {triple(shadow)}\nbest arm: {wrong}. Wrong!"
+    words(left, see(shadow), told, (10, 5), color=LINEAR)
 
-    told = f"reached exactly\n$r = X'\\mu_o + b\\,\\mu_u$\nbest arm: {best}. Right."
-    words(right, see(PROBLEM.means), told, (13, 16), color=TRUTH)
-    arrow(right, see(shadow), see(PROBLEM.means), AUGMENTED, linewidth=3.4, zorder=6)
+    told = f"reached exactly\n$r = X^\\top\\mu_o + b\\,\\mu_u$\nbest arm: {best}. Right."
+    words(right, see(PROBLEM.means), told, (10, 17), color=TRUTH)
+    arrow(right, see(shadow), see(PROBLEM.means), AUGMENTED, linewidth=2.8, zorder=6)
     told = f"$b\\,\\mu_u$ = {triple(lift, '+.1f')}"
-    words(right, see(shadow + 0.80 * lift), told, (13, 0), color=AUGMENTED)
-    words(right, see(shadow), f"$X'\\mu_o$ = {triple(shadow)}", (13, 0), color=LINEAR)
+    words(right, see(shadow + 0.82 * lift), told, (9, 0), color=AUGMENTED)
+    words(right, see(shadow), f"$X^\\top\\mu_o$ = {triple(shadow)}", (10, 0), color=LINEAR)
 
-    title = {"loc": "left", "fontsize": 14, "fontweight": "bold"}
+    title = {"loc": "left", "fontsize": 12, "fontweight": "bold"}
     left.set_title("A linear bandit stays on the floor", **title)
     right.set_title("Augmentation adds the direction that leads off it", **title)
     return figure
 
 
-# --- the same as bars ------------------------------------------------------------------------------
+# --- the same as bars --------------------------------------------------------------------------
 
 
 def beliefs() -> dict[str, np.ndarray]:
@@ -164,7 +165,7 @@ def beliefs() -> dict[str, np.ndarray]:
 
 
 def bars_figure(values: dict[str, np.ndarray]) -> Figure:
-    figure = Figure(figsize=(8.6, 4.3), dpi=160, layout="constrained")
+    figure = Figure(figsize=(8.4, 4.2), dpi=180, layout="constrained")
     axes = figure.add_subplot()
     width = 0.26
     hatches = [None, "///", None]
@@ -226,7 +227,7 @@ def locked(result: rolf.Result) -> np.ndarray:
 
 
 def runs_figure(result: rolf.Result) -> Figure:
-    figure = Figure(figsize=(12.4, 3.7), dpi=160, layout="constrained")
+    figure = Figure(figsize=(9.8, 3.1), dpi=180, layout="constrained")
     panels = figure.subplots(1, len(result.labels), sharey=True)
     colours = [LINEAR, LINEAR, AUGMENTED, GREY]
     shares = locked(result)
@@ -243,11 +244,11 @@ def runs_figure(result: rolf.Result) -> Figure:
             ha="right",
             fontsize=10,
         )
-        axes.set_title(label, loc="left", fontsize=11.5, fontweight="bold")
+        axes.set_title(label, loc="left", fontsize=10.5, fontweight="bold")
         axes.text(
             0.03,
             0.95,
-            f"{share:.0%} of the runs\nend on a wrong arm",
+            f"{share:.0%} of runs end\non a wrong arm",
             transform=axes.transAxes,
             va="top",
             fontsize=10,
@@ -255,6 +256,7 @@ def runs_figure(result: rolf.Result) -> Figure:
         )
         axes.set_xlabel("round")
         axes.set_xlim(0, ROUNDS)
+        axes.set_xticks([0, ROUNDS // 2, ROUNDS])
         axes.set_ylim(0, 330)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(color="#dddddd", linewidth=0.6)

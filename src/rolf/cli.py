@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import tempfile
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import rolf
 from rolf.errors import InvalidArgument, RolfError
@@ -24,16 +26,32 @@ app = typer.Typer(
 )
 console = Console()
 
-FAMILIES: dict[str, Callable[..., Any]] = {"paper": rolf.environments.paper}
+FAMILIES: dict[str, Callable[..., Any]] = {
+    "paper": rolf.environments.paper,
+    "varying": rolf.environments.varying,
+    "two-arms": rolf.environments.two_arms,
+    "three-arms": rolf.environments.three_arms,
+}
 
 
 def main() -> None:
     """Run the command line; rolf's own errors are one line, not a traceback."""
     try:
         app()
-    except RolfError as error:
+    except (RolfError, OSError) as error:
         Console(stderr=True).print(f"rolf: {error}", style="red", markup=False, highlight=False)
         raise SystemExit(1) from None
+
+
+def writable(folder: Path) -> Path:
+    """Make the folder for what will be written, before anything is computed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InvalidArgument("--out", str(folder), f"a folder to write to ({error})") from None
+    return folder
 
 
 @app.callback(invoke_without_command=True)
@@ -55,6 +73,12 @@ def policies(
         cls = rolf.policy_class(name)
         console.print(f"{cls.__name__} ({cls.name}): {cls.summary}\n", highlight=False)
         console.print(inspect.getdoc(cls) or "", highlight=False, markup=False)
+        defaults = [
+            f"{p.name}={p.default!r}"
+            for p in inspect.signature(cls).parameters.values()
+            if p.default is not p.empty
+        ]
+        console.print("\nDefaults: " + ", ".join(defaults), highlight=False, markup=False)
         return
     table = Table("name", "class", "what it is", "options", box=None, pad_edge=False)
     for cls in rolf.policy_classes():
@@ -82,7 +106,7 @@ def reproduce(
     from rolf.report import reproduce as run
 
     page = run(
-        out,
+        writable(out),
         figure=figure or None,
         runs=runs,
         rounds=rounds,
@@ -107,6 +131,7 @@ def simulate(
 ) -> None:
     """Play the policies of a TOML file and write a picture, a table and the data."""
     plan = read_plan(config)
+    writable(out)
     result = rolf.simulate(
         plan["policies"],
         plan["problem"],
@@ -171,7 +196,8 @@ def compile_policies(
 
 def show(summary: Summary, title: str | None) -> None:
     """Print a summary as a table, best policy first."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    shown = Text(title) if title else None
+    table = Table(title=shown, title_justify="left", box=None, pad_edge=False)
     table.add_column("policy")
     for column in ("mean", "std", "stderr", "min", "median", "max"):
         table.add_column(column, justify="right")
@@ -199,20 +225,27 @@ def read_plan(path: Path) -> dict[str, Any]:
         raise InvalidArgument(f"{path}: policies", chosen, "a [policies] table")
     entries = {}
     for label, entry in chosen.items():
+        if not isinstance(entry, str | dict):
+            wanted = 'a policy\'s name, or { policy = "name", option = value }'
+            raise InvalidArgument(f"{path}: policies.{label}", entry, wanted)
         options = {"policy": entry} if isinstance(entry, str) else dict(entry)
         entries[label] = (options.pop("policy", label), options)
-    problem = dict(data.get("problem", {}))
+    if not isinstance(data.get("title", ""), str):
+        raise InvalidArgument(f"{path}: title", data["title"], "text")
+    problem = data.get("problem", {})
+    if not isinstance(problem, dict):
+        raise InvalidArgument(f"{path}: problem", problem, "a [problem] table")
+    problem = dict(problem)
     family = problem.pop("family", "paper")
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         raise InvalidArgument(f"{path}: problem.family", family, "one of " + ", ".join(FAMILIES))
+    known = set(inspect.signature(FAMILIES[family]).parameters)
+    if extra := sorted(set(problem) - known):
+        raise InvalidArgument(f"{path}: problem", extra, "keys among " + ", ".join(sorted(known)))
     try:
         drawn = FAMILIES[family](**problem)
-    except TypeError:
-        known = set(inspect.signature(FAMILIES[family]).parameters)
-        extra = sorted(set(problem) - known)
-        raise InvalidArgument(
-            f"{path}: problem", extra, "keys among " + ", ".join(sorted(known))
-        ) from None
+    except TypeError as error:
+        raise InvalidArgument(f"{path}: problem", problem, f"numbers and names ({error})") from None
     return {
         "title": data.get("title", path.stem),
         "rounds": data.get("rounds", 1200),

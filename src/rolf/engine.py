@@ -9,6 +9,7 @@ result depends neither on the number of workers nor on which other policies are 
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import sys
 import time
@@ -84,7 +85,9 @@ class Entry(NamedTuple):
 
     @property
     def ours(self) -> bool:
-        return isinstance(self.build, type) and issubclass(self.build, Policy)
+        """Whether the engine may play it by its operations, past ask and tell."""
+        made = isinstance(self.build, type) and issubclass(self.build, Policy)
+        return made and self.build.ask is Policy.ask and self.build.tell is Policy.tell
 
 
 def simulate(
@@ -125,6 +128,7 @@ def simulate(
     entropy = seed if seed is not None else int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(entropy, bool) or not isinstance(entropy, int | np.integer) or entropy < 0:
         raise InvalidArgument("seed", seed, "a whole number, at least 0")
+    described = _description(problem)
     regret = np.empty((len(entries), runs, rounds))
     started = time.perf_counter()
 
@@ -133,7 +137,9 @@ def simulate(
         policy = _build(entry, _problem(problem, entropy, 0), entropy, 0)
         _warn_horizon(entry, policy, rounds)
         if entry.ours and compiled:
-            loops[entry.label] = ready_loop(entry.build, _problem(problem, entropy, 0))
+            loops[entry.label] = ready_loop(
+                entry.build, _problem(problem, entropy, 0), entry.options
+            )
 
     def one(index: int, run: int) -> None:
         entry = entries[index]
@@ -154,24 +160,23 @@ def simulate(
                 out,
             )
         else:
-            play_online(policy, False, drawn.params, problem_rng, out)
+            play_online(policy, getattr(policy, "varying", False), drawn.params, problem_rng, out)
 
     tasks = [(index, run) for run in range(runs) for index in range(len(entries))]
-    with progress_bar(progress, len(tasks)) as advance, ThreadPoolExecutor(jobs) as pool:
-        todo = {pool.submit(one, *task): task for task in tasks}
+    pool = ThreadPoolExecutor(jobs)
+    with progress_bar(progress, len(tasks)) as advance:
         try:
+            todo = {pool.submit(one, *task): task for task in tasks}
             while todo:
                 done, _ = wait(todo, return_when=FIRST_COMPLETED)
                 for future in done:
                     index, _ = todo.pop(future)
                     future.result()
                     advance(entries[index].label)
-        except BaseException:
-            for future in todo:
-                future.cancel()
-            raise
+        finally:  # after an error or an interruption, without waiting for what still runs
+            pool.shutdown(wait=False, cancel_futures=True)
     config = {
-        "problem": problem.describe(),
+        "problem": described,
         "policies": {e.label: {"policy": e.name, "options": e.options} for e in entries},
         "rounds": rounds,
         "runs": runs,
@@ -235,6 +240,17 @@ def _check_options(label: str, build: Any, options: dict[str, Any]) -> None:
             )
 
 
+def _description(problem: Any) -> dict[str, Any]:
+    """The problem as plain data, found out before hours of play and not after."""
+    try:
+        out: dict[str, Any] = json.loads(json.dumps(problem.describe()))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidArgument(
+            "problem", problem, f"one whose describe() gives plain data ({error})"
+        ) from None
+    return out
+
+
 def _count(argument: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise InvalidArgument(argument, value, "a whole number, at least 1")
@@ -283,9 +299,11 @@ def _build(entry: Entry, problem: Any, entropy: int, run: int) -> Any:
     return entry.build(problem.features, **options)
 
 
-def ready_loop(cls: type[Policy], problem: Any) -> Callable[..., None]:
+def ready_loop(
+    cls: Any, problem: Any, options: Mapping[str, Any] | None = None
+) -> Callable[..., None]:
     """``play`` compiled for this policy and this kind of problem: it has played no round."""
-    policy: Any = cls(problem.features, seed=0)  # type: ignore[call-arg]
+    policy: Any = cls(problem.features, seed=0, **(options or {}))
     key = (type(policy.params), type(problem.params))
     if key not in _loops:
         title = f"{cls.name or cls.__name__} on {key[1].__name__.lower()} features"
@@ -309,11 +327,12 @@ def compile_all(names: Iterable[str] | None = None) -> None:
     """Compile policies now, so that no later process has to."""
     fixed, moving = two_arms(), varying(arms=2, observed=1).draw(0)
     for cls in policy_classes() if names is None else map(policy_class, names):
+        build: Any = cls
         ready_loop(cls, fixed)
         if cls.varying:
             ready_loop(cls, moving)
         else:  # what is compiled online too
-            online: Any = cls(fixed.features, seed=0)  # type: ignore[call-arg,arg-type]
+            online = build(fixed.features, seed=0)
             online.tell(online.ask(), 0.0)
             online.learn([0, 1], [0.0, 1.0])
 

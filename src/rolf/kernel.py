@@ -21,12 +21,15 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from rolf.errors import RolfError
 
 if TYPE_CHECKING:  # what is needed to compile is imported then, not with rolf
     from pathlib import Path
@@ -70,6 +73,12 @@ def implements(operation: Callable[..., Any], params: type) -> Callable[[Body], 
 
 def body_of(operation: Callable[P, R], params: type) -> Callable[P, R]:
     """The body of ``operation`` for first arguments of class ``params``, to call directly."""
+    if params not in _bodies[operation]:
+        where = f"{params.__module__}.{params.__qualname__}"
+        name = getattr(operation, "__name__", "operation")
+        raise RolfError(
+            f"{where} has no body for {name}: decorate one with @implements({name}, ...)"
+        )
     return _bodies[operation][params]
 
 
@@ -96,7 +105,8 @@ def looped(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if not ready:
-            ready.append(compiled(function, title=function.__name__))
+            title = function.__name__.strip("_").replace("_", " ") + ", online"
+            ready.append(compiled(function, title=title))
         return ready[0](*args, **kwargs)
 
     _register(call, lambda *_: function)
@@ -203,13 +213,16 @@ def _cache_folder(classes: tuple[type, ...]) -> Path | None:
     from pathlib import Path
 
     digest = hashlib.sha256(_package_sources().encode())
-    for cls in classes:
-        if cls.__module__.split(".")[0] == __name__.split(".")[0]:
-            continue
-        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-        if file is None or cls.__module__ == "__main__":
-            return None
-        digest.update(Path(file).read_bytes())
+    if any(_outside(cls.__module__) for cls in classes):
+        # Any function registered outside the package may be called: all their files count.
+        names = {cls.__module__ for cls in classes}
+        names |= {call.__module__ for call, _ in _registered}
+        names |= {body.__module__ for bodies in _bodies.values() for body in bodies.values()}
+        for name in sorted(filter(_outside, names)):
+            file = getattr(sys.modules.get(name), "__file__", None)
+            if file is None or name == "__main__":
+                return None
+            digest.update(Path(file).read_bytes())
     name = digest.hexdigest()[:20]
     for root in (cache_root(), Path(tempfile.gettempdir()) / f"rolf-{_user()}"):
         folder = root / name
@@ -224,17 +237,22 @@ def _cache_folder(classes: tuple[type, ...]) -> Path | None:
     return None
 
 
+def _outside(module: str) -> bool:
+    return module.split(".")[0] != __name__.split(".")[0]
+
+
 def _user() -> str:
     return str(os.getuid()) if hasattr(os, "getuid") else "user"
 
 
-def _forget_old(root: Path, keep: Path, most: int = 8) -> None:
-    """Keep the folders of the latest few versions only."""
+def _forget_old(root: Path, keep: Path, most: int = 32) -> None:
+    """Keep the folders of the latest few versions only; touch nothing that is not ours."""
     import shutil
 
     os.utime(keep)
-    folders = sorted((f for f in root.iterdir() if f.is_dir()), key=_modified, reverse=True)
-    for folder in folders[most:]:
+    named = [f for f in root.iterdir() if re.fullmatch("[0-9a-f]{20}", f.name)]
+    ours = [f for f in named if any(f.glob("*.compiled"))]
+    for folder in sorted(ours, key=_modified, reverse=True)[most:]:
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -174,6 +174,13 @@ def root_update(root: FloatArray, vector: FloatArray) -> tuple[FloatArray, float
     return gain, size
 
 
+def inverse_root(matrix: FloatArray, least: float) -> FloatArray:
+    """A square root of the inverse of a symmetric matrix with no eigenvalue below ``least``."""
+    values, vectors = np.linalg.eigh(matrix)
+    root: FloatArray = vectors / np.sqrt(np.maximum(values, least))
+    return root
+
+
 def _pick(scores: FloatArray, available: IntArray, rng: Generator) -> tuple[int, int, float]:
     best = scores[available[0]]
     for position in range(1, available.size):
@@ -225,18 +232,20 @@ def tie_shares(values: FloatArray) -> FloatArray:
     return shares
 
 
-def _argmax(values: FloatArray) -> int:
-    best = 0
-    for i in range(1, values.size):
-        if values[i] > values[best]:
-            best = i
+def _argmax(values: FloatArray, available: IntArray) -> int:
+    best = int(available[0])
+    for position in range(1, available.size):
+        if values[available[position]] > values[best]:
+            best = int(available[position])
     return best
 
 
 @primitive(_argmax)
-def argmax(values: FloatArray) -> int:
-    """Position of the first largest value."""
-    return int(values.argmax())
+def argmax(values: FloatArray, available: IntArray) -> int:
+    """The first available arm with the largest value."""
+    if available.size == values.size:
+        return int(values.argmax())
+    return int(available[values[available].argmax()])
 
 
 def _normals(count: int, rng: Generator) -> FloatArray:

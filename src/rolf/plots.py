@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rolf.errors import InvalidArgument
 from rolf.types import FloatArray
 
 if TYPE_CHECKING:
@@ -116,8 +117,7 @@ def setting_figure(
     values = np.array(list(points), dtype=float)
     labels = next(iter(points.values())).labels
     runs = next(iter(points.values())).runs
-    for index, label in enumerate(labels):
-        colour, style = look_of(index)
+    for index, (label, (colour, style)) in enumerate(zip(labels, looks(labels), strict=True)):
         mean = [curves.mean[index, -1] for curves in points.values()]
         error = [curves.std[index, -1] / runs**0.5 for curves in points.values()]
         axes.errorbar(
@@ -130,7 +130,7 @@ def setting_figure(
             marker="o",
             markersize=4,
             capsize=2.5,
-            label=label,
+            label=_plain_text(label),
         )
     if logarithmic:
         axes.set_xscale("log")
@@ -151,27 +151,46 @@ def regret_panel(axes: Axes, curves: Curves, *, logarithmic: bool = False) -> No
     """Draw regret over rounds into one panel, the worst policy first."""
     rounds = curves.mean.shape[1]
     shown = np.unique(np.linspace(0, rounds - 1, min(rounds, 600)).astype(int))
+    styles = looks(curves.labels)
+    floor = 1.0 if logarithmic else 0.0
     for index in np.argsort(-curves.mean[:, -1], kind="stable"):
-        colour, style = look_of(int(index))
+        colour, style = styles[index]
         line, band = curves.mean[index, shown], curves.std[index, shown]
-        label = f"{curves.labels[index]}  ({curves.mean[index, -1]:.0f})"
+        label = f"{_plain_text(curves.labels[index])}  ({curves.mean[index, -1]:.0f})"
         axes.plot(shown + 1, line, color=colour, linestyle=style, linewidth=1.8, label=label)
         if curves.runs > 1:
-            low = np.maximum(line - band, 0.0)
+            low = np.maximum(line - band, floor)
             axes.fill_between(shown + 1, low, line + band, color=colour, alpha=0.13, linewidth=0)
     axes.set_xlabel("round")
     axes.set_ylabel("cumulative regret")
     axes.set_xlim(1, max(rounds, 2))
     if logarithmic:
-        axes.set_yscale("symlog", linthresh=1.0)
-    axes.set_ylim(bottom=0.0)
+        axes.set_yscale("log")
+        axes.set_xscale("log")
+    axes.set_ylim(bottom=floor)
     _plain(axes)
 
 
-def look_of(index: int) -> tuple[str, Any]:
-    """Colour and line style of the i-th policy; no two of the first 24 share both."""
-    cycle = index // len(COLOURS)
-    return COLOURS[index % len(COLOURS)], STYLES[(index + 3 * cycle) % len(STYLES)]
+def looks(labels: Sequence[str]) -> list[tuple[str, Any]]:
+    """Colour and line style of each policy.
+
+    Labels that differ only behind a comma are variations of one policy: they share its
+    colour and differ in style.
+    """
+    names = [label.split(",")[0] for label in labels]
+    order = list(dict.fromkeys(names))
+    out = []
+    for position, name in enumerate(names):
+        index = order.index(name)
+        style = index + 3 * (index // len(COLOURS)) + names[:position].count(name)
+        out.append((COLOURS[index % len(COLOURS)], STYLES[style % len(STYLES)]))
+    return out
+
+
+def _plain_text(label: str) -> str:
+    """A label as it is: no mathematics, and not hidden from the legend."""
+    text = label.replace("$", r"\$")
+    return "\u200b" + text if text.startswith("_") else text
 
 
 def _plain(axes: Axes) -> None:
@@ -201,13 +220,15 @@ def _end_values(axes: Axes, curves: Curves) -> None:
             textcoords="offset points",
             va="center",
             fontsize=7.5,
-            color=look_of(int(index))[0],
+            color=looks(curves.labels)[index][0],
         )
 
 
 def save(figure: Figure, path: str | Path) -> Path:
     """Write a figure; the folder is made if needed."""
     target = Path(path)
+    if target.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InvalidArgument("path", str(path), "a file that ends in .png, .svg or .pdf")
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target)
     return target

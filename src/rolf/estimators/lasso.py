@@ -3,26 +3,26 @@
 Minimised over m:    m' A m - 2 b' m + l |m|_1.
 
 With c = b - A m, m is optimal if and only if c_j = (l/2) sign(m_j) where m_j is not
-zero and |c_j| <= l/2 elsewhere. Between two changes of the support, m and c are linear
-in whatever moves the problem, so the new optimum is reached from the old one by
-walking from breakpoint to breakpoint, adding or dropping one variable at each:
+zero and |c_j| <= l/2 elsewhere. While b and l move along a straight line, m and c are
+piecewise linear: the new optimum is reached from the old one by walking from breakpoint
+to breakpoint, adding or dropping one variable at each.
 
-* ``absorb`` follows one more observation, A += x x', b += y x, as its weight goes from
-  0 to 1. With u = A_SS^-1 x_S, e = y - x'm and theta = w / (1 + w x'u) for a weight w,
-  both m_S and c move linearly in theta: m_S + theta e u and c + theta e (x - A u).
-* ``follow`` moves b and l along a straight line; from l large enough for m = 0 it is
-  the usual lasso path, which is how a problem is solved from nothing.
+* ``follow`` moves b and l.
+* ``absorb`` takes in one more observation, A += x x', b += y x. The old m is optimal for
+  the new A and the target b - (y - x'm) x, so this is a walk from there to b, with A
+  changed once, by one rank.
+* ``solve_from_nothing`` starts where l is large enough for m = 0: the usual lasso path.
 
 A breakpoint costs a few products with a K x K matrix, and in a steady run most rounds have
-none. Every walk ends with ``settle``, which checks the optimality conditions and mends
-what rounding broke.
+none. Every walk ends with a check of the optimality conditions. Where rounding or a degenerate
+problem broke it, the path from nothing is tried, and then coordinate descent.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from rolf.estimators.optimality import settle
+from rolf.estimators.optimality import descend, settle
 from rolf.estimators.support import (
     Lasso,
     enter,
@@ -37,6 +37,113 @@ from rolf.kernel import looped, shared
 from rolf.types import FloatArray
 
 __all__ = ["Lasso", "absorb", "follow", "lasso_start", "solve_from_nothing"]
+
+
+@looped
+def absorb(lasso: Lasso, row: FloatArray, reward: float) -> None:
+    """Take in one observation: A += row row', b += reward row."""
+    size = row.size
+    push = on_support(lasso, row)
+    reach = 0.0
+    fit = 0.0
+    for j in range(size):
+        reach += row[j] * push[j]
+        fit += row[j] * lasso.coef[j]
+    rank_one(lasso.inverse, -1.0 / (1.0 + reach), push)
+    rank_one(lasso.gram, 1.0, row)
+    target = np.empty(size)
+    for j in range(size):
+        target[j] = lasso.target[j] + reward * row[j]
+        lasso.target[j] += fit * row[j]  # for this target the present m is optimal
+    _go(lasso, target, 2.0 * lasso.half[0])
+
+
+@looped
+def follow(lasso: Lasso, target: FloatArray, penalty: float) -> None:
+    """Move to b = target and l = penalty along a straight line."""
+    _go(lasso, target, penalty)
+
+
+@looped
+def solve_from_nothing(lasso: Lasso) -> None:
+    """Solve for the present A, b and l with no start: the lasso path from m = 0."""
+    if not settle(lasso, _from_nothing(lasso)):
+        descend(lasso)
+
+
+@shared
+def _go(lasso: Lasso, target: FloatArray, penalty: float) -> None:
+    if settle(lasso, _walk(lasso, target, penalty)):
+        return
+    lasso.steps[1] += 1.0
+    if not settle(lasso, _from_nothing(lasso)):
+        descend(lasso)
+
+
+@shared
+def _from_nothing(lasso: Lasso) -> bool:
+    """Walk from m = 0; whether the walk came to its end."""
+    penalty = 2.0 * lasso.half[0]
+    forget_support(lasso)
+    largest = 0.0
+    for j in range(lasso.target.size):
+        lasso.coef[j] = 0.0
+        lasso.corr[j] = lasso.target[j]
+        largest = max(largest, abs(lasso.target[j]))
+    if largest <= lasso.half[0]:
+        return True
+    lasso.half[0] = largest
+    return _walk(lasso, lasso.target.copy(), penalty)
+
+
+@shared
+def _walk(lasso: Lasso, target: FloatArray, penalty: float) -> bool:
+    """From the present optimum to that of another b and l; whether the end was reached."""
+    size = target.size
+    change = np.empty(size)
+    for j in range(size):
+        change[j] = target[j] - lasso.target[j]
+    half_slope = penalty / 2.0 - lasso.half[0]
+    moved = 0.0
+    entered = -1
+    left = -1
+    arrived = False
+    pull = np.empty(size)
+    for _ in range(10 * size + 100):
+        for j in range(size):
+            pull[j] = change[j] - half_slope * lasso.signs[j]
+        coef_slope = on_support(lasso, pull)
+        corr_slope = times(lasso.gram, coef_slope)
+        for j in range(size):
+            corr_slope[j] = change[j] - corr_slope[j]
+        step, stop = _first_crossing(
+            lasso, coef_slope, corr_slope, half_slope, 1.0 - moved, entered, left
+        )
+        moved += step
+        lasso.half[0] += step * half_slope
+        for j in range(size):
+            lasso.coef[j] += step * coef_slope[j]
+            if lasso.signs[j] == 0.0:
+                lasso.corr[j] += step * corr_slope[j]
+            else:
+                lasso.corr[j] = lasso.half[0] * lasso.signs[j]
+        if stop < 0:
+            arrived = True
+            break
+        lasso.steps[0] += 1.0
+        entered = -1
+        left = -1
+        if lasso.signs[stop] != 0.0:
+            leave(lasso, stop)
+            left = stop
+        elif enter(lasso, stop):
+            entered = stop
+        else:
+            break
+    lasso.half[0] = penalty / 2.0
+    for j in range(size):
+        lasso.target[j] = target[j]
+    return arrived
 
 
 @shared
@@ -81,128 +188,3 @@ def _first_crossing(
                     step = max(reach, 0.0)
                     stop = i
     return step, stop
-
-
-@shared
-def _cross(lasso: Lasso, index: int, row: FloatArray, weight: float) -> bool:
-    """Change the support at a breakpoint; the Gram matrix is A + weight row row'."""
-    lasso.steps[0] += 1.0
-    if lasso.signs[index] != 0.0:
-        lasso.corr[index] = lasso.signs[index] * lasso.half[0]
-        leave(lasso, index)
-        return True
-    column = lasso.gram[index].copy()
-    if weight != 0.0:
-        for j in range(column.size):
-            column[j] += weight * row[index] * row[j]
-    return enter(lasso, index, column)
-
-
-@looped
-def absorb(lasso: Lasso, row: FloatArray, reward: float) -> None:
-    """Take in one observation: A += row row', b += reward row."""
-    size = row.size
-    used = 0.0
-    entered = -1
-    left = -1
-    healthy = True
-    for _ in range(10 * size + 100):
-        push = on_support(lasso, row)
-        image = times(lasso.gram, push)
-        reach = 0.0
-        fit = 0.0
-        for j in range(size):
-            reach += row[j] * push[j]
-            fit += row[j] * lasso.coef[j]
-        error = reward - fit
-        coef_slope = np.empty(size)
-        corr_slope = np.empty(size)
-        for j in range(size):
-            coef_slope[j] = push[j] * error
-            corr_slope[j] = error * (row[j] * (1.0 - used * reach) - image[j])
-        remaining = 1.0 - used
-        end = remaining / (1.0 + remaining * reach)
-        step, stop = _first_crossing(lasso, coef_slope, corr_slope, 0.0, end, entered, left)
-        for j in range(size):
-            lasso.coef[j] += step * coef_slope[j]
-            if lasso.signs[j] == 0.0:
-                lasso.corr[j] += step * corr_slope[j]
-        rank_one(lasso.inverse, -step, push)
-        if stop < 0:
-            used = 1.0
-            break
-        used += step / (1.0 - step * reach)
-        was_active = lasso.signs[stop] != 0.0
-        if not _cross(lasso, stop, row, used):
-            healthy = False
-            break
-        entered = -1 if was_active else stop
-        left = stop if was_active else -1
-    else:
-        healthy = False
-    rank_one(lasso.gram, 1.0, row)
-    for j in range(size):
-        lasso.target[j] += reward * row[j]
-    settle(lasso, healthy)
-
-
-@looped
-def follow(lasso: Lasso, target: FloatArray, penalty: float) -> None:
-    """Move to b = target and l = penalty along a straight line."""
-    size = target.size
-    change = np.empty(size)
-    for j in range(size):
-        change[j] = target[j] - lasso.target[j]
-    half_slope = penalty / 2.0 - lasso.half[0]
-    moved = 0.0
-    entered = -1
-    left = -1
-    healthy = True
-    for _ in range(10 * size + 100):
-        pull = np.empty(size)
-        for j in range(size):
-            pull[j] = change[j] - half_slope * lasso.signs[j]
-        coef_slope = on_support(lasso, pull)
-        corr_slope = times(lasso.gram, coef_slope)
-        for j in range(size):
-            corr_slope[j] = change[j] - corr_slope[j]
-        step, stop = _first_crossing(
-            lasso, coef_slope, corr_slope, half_slope, 1.0 - moved, entered, left
-        )
-        moved += step
-        lasso.half[0] += step * half_slope
-        for j in range(size):
-            lasso.coef[j] += step * coef_slope[j]
-            if lasso.signs[j] == 0.0:
-                lasso.corr[j] += step * corr_slope[j]
-            else:
-                lasso.corr[j] = lasso.half[0] * lasso.signs[j]
-        if stop < 0:
-            break
-        was_active = lasso.signs[stop] != 0.0
-        if not _cross(lasso, stop, target, 0.0):
-            healthy = False
-            break
-        entered = -1 if was_active else stop
-        left = stop if was_active else -1
-    else:
-        healthy = False
-    lasso.half[0] = penalty / 2.0
-    for j in range(size):
-        lasso.target[j] = target[j]
-    settle(lasso, healthy)
-
-
-@looped
-def solve_from_nothing(lasso: Lasso) -> None:
-    """Solve for the present A, b and l with no start: the lasso path from m = 0."""
-    penalty = 2.0 * lasso.half[0]
-    forget_support(lasso)
-    largest = 0.0
-    for j in range(lasso.target.size):
-        lasso.coef[j] = 0.0
-        lasso.corr[j] = lasso.target[j]
-        largest = max(largest, abs(lasso.target[j]))
-    if largest > lasso.half[0]:
-        lasso.half[0] = largest
-        follow(lasso, lasso.target.copy(), penalty)

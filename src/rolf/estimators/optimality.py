@@ -2,7 +2,7 @@
 
 They are computed from A, b and m alone. Where a walk along a path ended off the optimum,
 by rounding or because the problem is degenerate, one or two Newton steps on the support
-usually mend it; if not, coordinate descent does, which always converges.
+usually mend it. Coordinate descent is the last resort.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import numpy as np
 from rolf.estimators.support import Lasso, enter, forget_support, leave, on_support, times
 from rolf.kernel import shared
 
-TOLERANCE = 1e-10  # of the conditions, relative to the size of b and l/2
+TOLERANCE = 1e-10  # of the conditions, relative to l/2,
+ROUNDING = 1e-14  # and what rounding may add to them, relative to b
 SWEEPS = 200_000  # of coordinate descent; reached only if the tolerance cannot be
 
 
@@ -45,30 +46,36 @@ def _allowed(lasso: Lasso) -> float:
     size = 0.0
     for j in range(lasso.target.size):
         size = max(size, abs(lasso.target[j]))
-    return TOLERANCE * max(size, float(lasso.half[0]))
+    return TOLERANCE * float(lasso.half[0]) + ROUNDING * size * lasso.target.size
 
 
 @shared
-def settle(lasso: Lasso, healthy: bool) -> None:
-    """Make sure the conditions hold: as they are, after refinement, or by descent."""
+def settle(lasso: Lasso, arrived: bool) -> bool:
+    """Whether the conditions hold: as they are, or after a few Newton steps on the support."""
+    if not arrived:
+        return False
     allowed = _allowed(lasso)
-    if healthy:
-        for attempt in range(3):
-            if _violation(lasso, allowed) <= allowed:
-                return
-            if attempt < 2:
-                _refine(lasso)
-    lasso.steps[1] += 1.0
-    _descend(lasso, allowed)
-    _rebuild_support(lasso)
-    for _ in range(3):
-        _refine(lasso)
+    for _ in range(4):
         if _violation(lasso, allowed) <= allowed:
+            return True
+        _refine(lasso)
+    return _violation(lasso, allowed) <= allowed
+
+
+@shared
+def descend(lasso: Lasso) -> None:
+    """The last resort: coordinate descent, then exact on the support that it found.
+
+    Sweeps stop at a tenth of a percent of l/2, or after SWEEPS of them. In ``steps`` the
+    third entry counts the problems that even this left short of the tolerance.
+    """
+    allowed = _allowed(lasso)
+    for share in (1e-3, 1e-6):
+        _sweep(lasso, max(allowed, share * lasso.half[0]))
+        _rebuild_support(lasso)
+        if settle(lasso, True):
             return
-    # The support from descent does not carry an exact solution (coefficients at the
-    # edge of zero): descend once more and keep what descent found.
-    _descend(lasso, allowed)
-    _rebuild_support(lasso)
+    lasso.steps[2] += 1.0
 
 
 @shared
@@ -84,7 +91,7 @@ def _refine(lasso: Lasso) -> None:
 
 
 @shared
-def _descend(lasso: Lasso, allowed: float) -> None:
+def _sweep(lasso: Lasso, allowed: float) -> None:
     """Coordinate descent from the present m until the conditions hold."""
     size = lasso.coef.size
     half = lasso.half[0]
@@ -132,7 +139,7 @@ def _rebuild_support(lasso: Lasso) -> None:
     for j in range(size):
         while lasso.coef[j] != 0.0:
             lasso.corr[j] = lasso.coef[j]  # only its sign is read
-            if enter(lasso, j, lasso.gram[j].copy()):
+            if enter(lasso, j):
                 break
             direction = on_support(lasso, lasso.gram[j])
             direction[j] = -1.0

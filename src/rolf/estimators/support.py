@@ -20,8 +20,8 @@ class Lasso(NamedTuple):
     """One problem and its solution.
 
     gram A (n, n), target b (n,), half [l/2], coef m (n,), corr c (n,), signs of m on
-    the support and 0 elsewhere (n,), inverse of A on the support (n, n), and in steps
-    how many breakpoints and how many fallbacks there were.
+    the support and 0 elsewhere (n,), inverse of A on the support (n, n), and in steps how
+    many breakpoints there were, walks begun anew, and problems left short of the tolerance.
     """
 
     gram: FloatArray
@@ -45,7 +45,7 @@ def lasso_start(gram: FloatArray, penalty: float) -> Lasso:
         corr=np.zeros(size),
         signs=np.zeros(size),
         inverse=np.zeros((size, size)),
-        steps=np.zeros(2),
+        steps=np.zeros(3),
     )
 
 
@@ -87,8 +87,9 @@ def on_support(lasso: Lasso, vector: FloatArray) -> FloatArray:
 
 
 @shared
-def enter(lasso: Lasso, index: int, column: FloatArray) -> bool:
-    """Add a variable, whose column of A this is; False if A would become singular."""
+def enter(lasso: Lasso, index: int) -> bool:
+    """Add a variable, with the sign of its c; False if A would become singular."""
+    column = lasso.gram[index]
     pull = on_support(lasso, column)
     schur = column[index]
     for i in range(column.size):

@@ -6,12 +6,13 @@ of ``Policy`` whose constructor checks arguments.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, overload
 
 import numpy as np
 
-from rolf.errors import AlreadyTold, InvalidArgument, UnknownDecision
+from rolf.errors import AlreadyTold, InvalidArgument, RolfError, UnknownDecision
 from rolf.estimators.ridge import from_history
 from rolf.kernel import body_of
 from rolf.policies import saving
@@ -38,8 +39,13 @@ class Policy:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if cls.name:
-            Policy._by_name[cls.name] = cls
+        name = cls.__dict__.get("name")  # a subclass that gives itself no name has none
+        cls.name = name or ""
+        known = Policy._by_name.get(cls.name)
+        if known is not None and known.__qualname__ != cls.__qualname__:
+            raise InvalidArgument("name", name, f"a name that {known.__name__} does not have")
+        if name:
+            Policy._by_name[name] = cls
 
     def __init__(
         self, arms: Arms, params: Any, state: Any, options: dict[str, Any], seed: Seed
@@ -48,13 +54,19 @@ class Policy:
         self.params = params
         self.options = options
         self._state = state
+        for operation in (choose, update, estimate, rebuild):
+            body_of(operation, type(params))  # says what is missing
+        for path in self.totals:
+            if not hasattr(saving.find(state, path), "dtype"):
+                raise InvalidArgument("totals", path, "the path of an array of State")
+        self._lock = threading.RLock()
         self._choose = body_of(choose, type(params))
         self._update = body_of(update, type(params))
         self._rng = np.random.default_rng(seed)
         self._everything: IntArray = np.arange(arms.count)
         self._pending: dict[str, Pending] = {}
         self._issued = 0
-        self._tag = saving.tag(self._rng)
+        self._tag = saving.tag()
 
     # --- decisions ---
 
@@ -83,17 +95,20 @@ class Policy:
         arms = self._everything if available is None else self.arms.subset(available)
         table = self._round_features(features)
         if n is None:
-            return self._decide(arms, table)
+            with self._lock:
+                return self._decide(arms, table)
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise InvalidArgument("n", n, "a whole number of decisions, at least 1")
-        return [self._decide(arms, table) for _ in range(n)]
+        with self._lock:
+            return [self._decide(arms, table) for _ in range(n)]
 
     def _decide(self, available: IntArray, features: FloatArray) -> Decision:
         chance = self._chance_later(available)
         choice = self._choose(self.params, self._state, features, available, self._rng)
         self._issued += 1
         key = f"{self._tag}-{self._issued}"
-        self._pending[key] = Pending(choice, features[choice.arm])
+        row = features[choice.arm]
+        self._pending[key] = Pending(choice, row.copy() if self.varying else row)
         labels = self.arms.labels
         return Decision(
             key,
@@ -120,27 +135,52 @@ class Policy:
         """
         if isinstance(decision, Decision | str):
             key = decision if isinstance(decision, str) else decision.id
-            pending = self._pending.get(key)
-            if pending is None:
-                raise self._cannot_tell(key)
             value = as_number(reward)
-            del self._pending[key]
-            self._update(self.params, self._state, pending.choice, pending.row, value)
+            with self._lock:
+                pending = self._pending.pop(key, None)
+                if pending is None:
+                    raise self._cannot_tell(key)
+                self._update(self.params, self._state, pending.choice, pending.row, value)
             return
-        keys = [d if isinstance(d, str) else d.id for d in decision]
+        keys = self._keys(decision)
         values = [as_number(value) for value in np.asarray(reward, dtype=object).ravel()]
         if len(keys) != len(values):
             raise InvalidArgument(
                 "reward", f"{len(values)} rewards", f"{len(keys)}, one a decision"
             )
-        for position, key in enumerate(keys):
+        with self._lock:
+            self._check_waiting(keys)
+            for key, value in zip(keys, values, strict=True):
+                pending = self._pending.pop(key)
+                self._update(self.params, self._state, pending.choice, pending.row, value)
+
+    def forget(self, decision: Decision | str | Sequence[Decision | str]) -> None:
+        """Give up on the rewards of a decision, or of a list of them: they can no longer come."""
+        one = isinstance(decision, Decision | str)
+        keys = self._keys([decision] if one else decision)  # type: ignore[list-item,arg-type]
+        with self._lock:
+            self._check_waiting(keys)
+            for key in keys:
+                del self._pending[key]
+
+    @staticmethod
+    def _keys(decisions: Sequence[Decision | str]) -> list[str]:
+        if isinstance(decisions, dict) or not isinstance(decisions, Iterable):
+            raise InvalidArgument("decision", decisions, "a decision, its id, or a list of them")
+        out = [each.id if isinstance(each, Decision) else each for each in decisions]
+        for key in out:
+            if not isinstance(key, str):
+                raise InvalidArgument("decision", key, "a decision or its id")
+        return out
+
+    def _check_waiting(self, keys: list[str]) -> None:
+        seen: set[str] = set()
+        for key in keys:
             if key not in self._pending:
                 raise self._cannot_tell(key)
-            if key in keys[:position]:
+            if key in seen:
                 raise AlreadyTold(f"decision {key!r} comes twice in one batch")
-        for key, value in zip(keys, values, strict=True):
-            pending = self._pending.pop(key)
-            self._update(self.params, self._state, pending.choice, pending.row, value)
+            seen.add(key)
 
     def _cannot_tell(self, key: object) -> Exception:
         tag, _, number = str(key).rpartition("-")
@@ -222,9 +262,19 @@ class Policy:
             return
         rows = self._history_features(features, positions.size)
         chances = self._history_chances(probabilities, positions.size)
-        self._learn(positions, values, rows, chances)
-        self._state.clock[0] += positions.size
-        rebuild(self.params, self._state)
+        with self._lock:
+            before = [(array, array.copy()) for _, array in saving.arrays(self._state)]
+            try:
+                self._learn(positions, values, rows, chances)
+                self._state.clock[0] += positions.size
+                rebuild(self.params, self._state)
+            except np.linalg.LinAlgError as error:
+                for array, copy in before:
+                    array[...] = copy
+                raise RolfError(
+                    "the features are too far from each other in scale to be solved for: "
+                    "centre or scale them"
+                ) from error
 
     def _learn(
         self, positions: IntArray, rewards: FloatArray, rows: FloatArray, chances: FloatArray
@@ -262,22 +312,34 @@ class Policy:
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere, as JSON-compatible data."""
-        return saving.save(self)
+        with self._lock:
+            return saving.save(self)
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Policy:
-        """Go on from a saved state, with the very decisions that would have come."""
-        policy: Policy = saving.load(cls, cls._by_name, state)
+    def from_state(cls, state: dict[str, Any], *, seed: Seed = None) -> Policy:
+        """Go on from a saved state, with the very decisions that would have come.
+
+        With a ``seed`` the policy knows what the state knows but draws on its own, as one
+        of several workers that start from the same state.
+        """
+        policy: Policy = saving.load(cls, cls._by_name, state, seed)
         return policy
 
     @staticmethod
-    def merge(*states: dict[str, Any], seed: Seed = None) -> dict[str, Any]:
+    def merge(
+        *states: dict[str, Any], base: dict[str, Any] | None = None, seed: Seed = None
+    ) -> dict[str, Any]:
         """Add up the saved states of workers that ran the same policy apart.
 
-        Each must have started empty, so that nothing counts twice. The merged state
-        draws from ``seed`` and accepts the decisions that any of them still awaits.
+        Each must have started empty, or all from the state ``base``, which then counts
+        once. The merged state draws from ``seed`` and accepts the decisions that are
+        still waiting.
         """
-        return saving.merge(Policy._by_name, states, seed)
+        merged: dict[str, Any] = saving.merge(Policy._by_name, states, base, seed)
+        return merged
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Policy.from_state, (self.state(),)
 
     def __repr__(self) -> str:
         seen = f"{self.rounds} rounds, {len(self._pending)} waiting"

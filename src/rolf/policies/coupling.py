@@ -15,12 +15,14 @@ delta/(t+1)^2.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, NamedTuple
 
-from rolf.errors import InvalidArgument
+from rolf.augment import Augmentation
+from rolf.errors import InvalidArgument, RolfWarning
 from rolf.kernel import shared
 from rolf.linalg import pick, tie_shares
-from rolf.policies.inputs import between
+from rolf.policies.inputs import Arms, between
 from rolf.types import Choice, FloatArray, Generator, IntArray
 
 
@@ -60,11 +62,27 @@ def draw_settings(options: dict[str, Any], arms: int, *, constant: float, size: 
     return Coupling(p, delta, coupling == "greedy", rounds, 0.0, float(size))
 
 
+def augmentation(arms: Arms, keep_scale: bool | None) -> Augmentation:
+    """Augmented features of a policy's arms, with a word where that loses what they share."""
+    out = Augmentation(arms.features, keep_scale=bool(keep_scale))
+    columns = arms.features.shape[1]
+    if out.reduced and keep_scale is None and columns <= arms.count and out.rank > 0:
+        warnings.warn(
+            f"the features have rank {out.rank} but {columns} columns: they are replaced by an "
+            "orthonormal basis, under which ridge shares nothing between arms. Drop columns that "
+            "follow from others (one of each set of dummies), or say keep_scale=True; "
+            "keep_scale=False silences this",
+            RolfWarning,
+            stacklevel=4,
+        )
+    return out
+
+
 def ridge_penalty(options: dict[str, Any]) -> float:
     """Penalty of a RoLF ridge: p by default, as in the paper's theory."""
     penalty = options["penalty"]
     if penalty is None or penalty == "theory":
-        penalty = options["p"]
+        return between("p", options["p"], 0.5, 1.0)
     return between("penalty", penalty, 0.0, math.inf)
 
 
@@ -72,15 +90,16 @@ def ridge_penalty(options: dict[str, Any]) -> float:
 def is_forced(settings: Coupling, round: int, explored: int) -> bool:
     """Whether round t explores, given how many rounds before it did."""
     if settings.factor > 0.0:
-        bound = settings.factor * math.log(2.0 * settings.size * round * round / settings.delta)
-        return explored <= bound
+        log = math.log(2.0 * settings.size) + 2.0 * math.log(round) - math.log(settings.delta)
+        return explored <= settings.factor * log
     return explored < settings.forced
 
 
 @shared
 def cap(settings: Coupling, round: int) -> float:
     """rho_t = log((t+1)^2/delta) / log(1/(1-p))."""
-    return math.log((round + 1.0) ** 2 / settings.delta) / -math.log(1.0 - settings.probability)
+    log = 2.0 * math.log(round + 1.0) - math.log(settings.delta)
+    return log / -math.log(1.0 - settings.probability)
 
 
 @shared

@@ -15,8 +15,15 @@ from rolf.types import FloatArray, IntArray
 class Arms:
     """The arms of a policy: features (K, d), and how the user calls them."""
 
-    def __init__(self, features: FloatArray, labels: Sequence[Any] | None) -> None:
+    def __init__(
+        self,
+        features: FloatArray,
+        labels: Sequence[Any] | None,
+        columns: Sequence[Any] | None = None,
+    ) -> None:
         self.features = features
+        named = range(features.shape[1]) if columns is None else columns
+        self.columns = [str(each) for each in named]
         self.count: int = features.shape[0]
         self.named = labels is not None
         self.labels: list[Any] = list(range(self.count)) if labels is None else list(labels)
@@ -27,17 +34,25 @@ class Arms:
     def position(self, label: Any, argument: str = "arm") -> int:
         """Position of an arm, by the user's name for it."""
         try:
-            return self._positions[label]
+            if not isinstance(label, bool):
+                return self._positions[label]
+            raise KeyError(label)
         except (KeyError, TypeError):
             known = ", ".join(repr(each) for each in self.labels[:5])
             more = ", ..." if self.count > 5 else ""
             raise InvalidArgument(argument, label, f"one of {known}{more}") from None
 
     def subset(self, available: Iterable[Any]) -> IntArray:
-        """Positions of some arms, ascending."""
-        if isinstance(available, str):
+        """Positions of some arms, ascending: a list of arms, or K booleans."""
+        if isinstance(available, str) or not isinstance(available, Iterable):
             raise InvalidArgument("available", available, "a list of arms")
-        positions = sorted({self.position(label, "available") for label in available})
+        given = available.tolist() if hasattr(available, "tolist") else list(available)
+        if any(isinstance(each, bool) for each in given):
+            if len(given) != self.count or not all(isinstance(each, bool) for each in given):
+                raise InvalidArgument("available", given, f"arms, or {self.count} booleans")
+            positions = [i for i, each in enumerate(given) if each]
+        else:
+            positions = sorted({self.position(label, "available") for label in given})
         if not positions:
             raise InvalidArgument("available", [], "at least one arm")
         return np.array(positions, dtype=np.int64)
@@ -61,13 +76,20 @@ def read_features(features: Any) -> Arms:
         raise InvalidArgument("features", f"shape {table.shape}", "at least one row and one column")
     if table.shape[0] < 2:
         raise InvalidArgument("features", "one arm", "at least two arms to choose from")
-    return Arms(table, labels)
+    return Arms(table, labels, getattr(features, "columns", None) if labels else None)
 
 
 def as_round_features(features: Any, arms: Arms) -> FloatArray:
     """The features of one round, for the arms and columns known from the start."""
     if features is None:
         raise InvalidArgument("features", None, f"the round's features, {arms.features.shape}")
+    if arms.named and hasattr(features, "reindex"):  # rows and columns by name, in any order
+        columns = {str(each): each for each in features.columns}
+        if len(features.index) != arms.count or set(features.index) != set(arms.labels):
+            raise InvalidArgument("features", list(features.index), "an index that names all arms")
+        if sorted(columns) != sorted(arms.columns):
+            raise InvalidArgument("features", list(columns), f"the columns {arms.columns}")
+        features = features.loc[arms.labels, [columns[each] for each in arms.columns]]
     table = _table(features, "features")
     if table.shape != arms.features.shape:
         raise InvalidArgument("features", f"shape {table.shape}", f"shape {arms.features.shape}")
@@ -98,8 +120,8 @@ def as_positions(arms: Arms, given: Sequence[Any]) -> IntArray:
 def as_number(reward: Any) -> float:
     """A finite reward."""
     try:
-        value = float(reward)
-    except (TypeError, ValueError):
+        value = math.nan if isinstance(reward, str) else float(reward)
+    except (TypeError, ValueError, OverflowError):
         raise InvalidArgument("reward", reward, "a number") from None
     if not math.isfinite(value):
         raise InvalidArgument("reward", reward, "a finite number")
@@ -108,7 +130,15 @@ def as_number(reward: Any) -> float:
 
 def given(local: dict[str, Any]) -> dict[str, Any]:
     """The options of a constructor, from its ``locals()``: what a saved state records."""
-    return {k: v for k, v in local.items() if k not in ("self", "features", "seed", "__class__")}
+    hidden = ("self", "features", "seed", "__class__")
+    return {key: _as_data(value) for key, value in local.items() if key not in hidden}
+
+
+def _as_data(value: Any) -> Any:
+    """NumPy numbers, arrays and tuples as what JSON gives back."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
 
 
 def between(

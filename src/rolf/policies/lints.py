@@ -48,7 +48,7 @@ def _choose(
     step = matvec(state.ridge.root, normals(params.features.shape[1], rng))
     drawn = state.ridge.estimates + params.scale * matvec(params.features, step)
     arm, _, _ = pick(drawn, available, rng)
-    return Choice(arm, math.nan, argmax(state.ridge.estimates), arm, True)
+    return Choice(arm, math.nan, argmax(state.ridge.estimates, available), arm, True)
 
 
 @implements(update, Params)
@@ -102,7 +102,7 @@ class LinTS(Policy):
         delta = between("delta", delta, 0.0, 1.0)
         spread = between("noise", noise, 0.0, math.inf)
         if not tuned(setting):
-            spread *= math.sqrt(48.0 * arms.features.shape[1] * math.log(1.0 / delta))
+            spread *= math.sqrt(48.0 * arms.features.shape[1] * -math.log(delta))
         params = Params(
             arms.features,
             between("ridge", 0.6 if ridge is None else ridge, 0.0, math.inf),

@@ -13,11 +13,12 @@ import numpy as np
 
 from rolf.estimators.ridge import (
     LinearState,
+    Widths,
     linear_rebuild,
     linear_start,
     linear_update,
-    linear_widths2,
     narrow,
+    widths_start,
 )
 from rolf.kernel import implements, shared
 from rolf.linalg import argmax, pick, tie_shares
@@ -36,19 +37,19 @@ class Params(NamedTuple):
 class State(NamedTuple):
     clock: IntArray  # rounds
     ridge: LinearState
-    widths2: FloatArray  # x_a' M^-1 x_a (K,)
+    widths: Widths
 
 
 def init(params: Params) -> State:
     ridge = linear_start(params.features, params.ridge)
-    widths2 = linear_widths2(params.features, ridge.root)
-    return State(np.zeros(1, dtype=np.int64), ridge, widths2)
+    widths = widths_start(params.features, ridge)
+    return State(np.zeros(1, dtype=np.int64), ridge, widths)
 
 
 @shared
 def scores(params: Params, state: State, round: int) -> FloatArray:
     scale = params.width * math.sqrt(math.log(round))
-    return state.ridge.estimates + scale * np.sqrt(state.widths2)
+    return state.ridge.estimates + scale * np.sqrt(state.widths.now)
 
 
 @implements(choose, Params)
@@ -57,13 +58,13 @@ def _choose(
 ) -> Choice:
     state.clock[0] += 1
     arm, ties, _ = pick(scores(params, state, state.clock[0]), available, rng)
-    return Choice(arm, 1.0 / ties, argmax(state.ridge.estimates), arm, True)
+    return Choice(arm, 1.0 / ties, argmax(state.ridge.estimates, available), arm, True)
 
 
 @implements(update, Params)
 def _update(params: Params, state: State, choice: Choice, row: FloatArray, reward: float) -> None:
     spread, size = linear_update(params.features, state.ridge, choice.arm, reward)
-    narrow(state.widths2, spread, size)
+    narrow(state.widths, params.features, state.ridge.root, spread, size)
 
 
 @implements(estimate, Params)
@@ -81,12 +82,15 @@ def _probabilities(
 @implements(rebuild, Params)
 def _rebuild(params: Params, state: State) -> None:
     linear_rebuild(params.features, state.ridge, params.ridge)
-    state.widths2[:] = linear_widths2(params.features, state.ridge.root)
+    fresh = widths_start(params.features, state.ridge)
+    state.widths.now[:] = fresh.now
+    state.widths.computed[:] = fresh.computed
 
 
 def confidence_width(setting: str, noise: float, delta: float, width: float | None) -> float:
     """alpha: as given, or by the setting."""
-    alpha = 1.0 + math.sqrt(math.log(2.0 / between("delta", delta, 0.0, 1.0)) / 2.0)
+    log = math.log(2.0) - math.log(between("delta", delta, 0.0, 1.0))
+    alpha = 1.0 + math.sqrt(log / 2.0)
     noise = between("noise", noise, 0.0, math.inf)
     if tuned(setting):
         alpha *= noise

@@ -13,7 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.kernel import implements, shared
-from rolf.linalg import add, add_outer, argmax, dot, matvec, pick, root_update, tie_shares, vecmat
+from rolf.linalg import (
+    add,
+    add_outer,
+    argmax,
+    dot,
+    inverse_root,
+    matvec,
+    pick,
+    root_update,
+    tie_shares,
+    vecmat,
+)
 from rolf.policies.base import Policy
 from rolf.policies.inputs import as_history_rows, between, given, read_features
 from rolf.policies.linucb import confidence_width
@@ -62,7 +73,7 @@ def _choose(
     estimates = matvec(features, state.theta)
     bounds = scores(params, state, features, estimates, state.clock[0])
     arm, ties, _ = pick(bounds, available, rng)
-    return Choice(arm, 1.0 / ties, argmax(estimates), arm, True)
+    return Choice(arm, 1.0 / ties, argmax(estimates, available), arm, True)
 
 
 @implements(update, Params)
@@ -91,7 +102,7 @@ def _probabilities(
 @implements(rebuild, Params)
 def _rebuild(params: Params, state: State) -> None:
     moment = state.moment + params.ridge * np.eye(params.size)
-    state.root[:] = np.linalg.inv(np.linalg.cholesky(moment)).T
+    state.root[:] = inverse_root(moment, params.ridge)
     state.theta[:] = state.root @ (state.root.T @ state.cross)
 
 

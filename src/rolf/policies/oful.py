@@ -17,11 +17,12 @@ import numpy as np
 from rolf.errors import InvalidArgument
 from rolf.estimators.ridge import (
     LinearState,
+    Widths,
     linear_rebuild,
     linear_start,
     linear_update,
-    linear_widths2,
     narrow,
+    widths_start,
 )
 from rolf.kernel import implements, shared
 from rolf.linalg import argmax, pick, tie_shares
@@ -43,23 +44,23 @@ class Params(NamedTuple):
 class State(NamedTuple):
     clock: IntArray  # rounds
     ridge: LinearState
-    widths2: FloatArray  # x_a' M^-1 x_a (K,)
+    widths: Widths
     logdet: FloatArray  # [log(det M / ridge^d)]
 
 
 def init(params: Params) -> State:
     ridge = linear_start(params.features, params.ridge)
-    widths2 = linear_widths2(params.features, ridge.root)
-    return State(np.zeros(1, dtype=np.int64), ridge, widths2, np.zeros(1))
+    widths = widths_start(params.features, ridge)
+    return State(np.zeros(1, dtype=np.int64), ridge, widths, np.zeros(1))
 
 
 @shared
 def scores(params: Params, state: State) -> FloatArray:
     radius = params.radius
     if radius < 0.0:
-        spread = state.logdet[0] + 2.0 * math.log(1.0 / params.delta)
+        spread = state.logdet[0] - 2.0 * math.log(params.delta)
         radius = params.noise * math.sqrt(spread) + math.sqrt(params.ridge) * params.bound
-    return state.ridge.estimates + radius * np.sqrt(state.widths2)
+    return state.ridge.estimates + radius * np.sqrt(state.widths.now)
 
 
 @implements(choose, Params)
@@ -68,13 +69,13 @@ def _choose(
 ) -> Choice:
     state.clock[0] += 1
     arm, ties, _ = pick(scores(params, state), available, rng)
-    return Choice(arm, 1.0 / ties, argmax(state.ridge.estimates), arm, True)
+    return Choice(arm, 1.0 / ties, argmax(state.ridge.estimates, available), arm, True)
 
 
 @implements(update, Params)
 def _update(params: Params, state: State, choice: Choice, row: FloatArray, reward: float) -> None:
     spread, size = linear_update(params.features, state.ridge, choice.arm, reward)
-    narrow(state.widths2, spread, size)
+    narrow(state.widths, params.features, state.ridge.root, spread, size)
     state.logdet[0] += math.log(1.0 + size)
 
 
@@ -93,7 +94,9 @@ def _probabilities(
 @implements(rebuild, Params)
 def _rebuild(params: Params, state: State) -> None:
     linear_rebuild(params.features, state.ridge, params.ridge)
-    state.widths2[:] = linear_widths2(params.features, state.ridge.root)
+    fresh = widths_start(params.features, state.ridge)
+    state.widths.now[:] = fresh.now
+    state.widths.computed[:] = fresh.computed
     size = params.features.shape[1]
     _, half = np.linalg.slogdet(state.ridge.root)
     state.logdet[0] = -2.0 * half - size * math.log(params.ridge)

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.augment import Augmentation
 from rolf.errors import InvalidArgument
 from rolf.estimators.doubly_robust import (
     RobustModel,
@@ -30,7 +29,13 @@ from rolf.estimators.doubly_robust import (
 )
 from rolf.kernel import implements, shared
 from rolf.policies.base import Policy
-from rolf.policies.coupling import Coupling, all_chances, draw, draw_settings
+from rolf.policies.coupling import (
+    Coupling,
+    all_chances,
+    augmentation,
+    draw,
+    draw_settings,
+)
 from rolf.policies.inputs import between, given, read_features
 from rolf.policies.operations import choose, estimate, probabilities, rebuild, update
 from rolf.types import Choice, FloatArray, Generator, IntArray, Seed
@@ -53,12 +58,13 @@ class Params(NamedTuple):
 
 class State(NamedTuple):
     clock: IntArray  # rounds, forced rounds
+    last: IntArray  # [round of the last update], whose penalties the estimates have
     lasso: RobustState
 
 
 def init(params: Params) -> State:
     start = robust_start(params.model, params.gram, params.penalties.imputation)
-    return State(np.zeros(2, dtype=np.int64), start)
+    return State(np.zeros(2, dtype=np.int64), np.zeros(1, dtype=np.int64), start)
 
 
 @shared
@@ -67,7 +73,8 @@ def growth(params: Params, round: int) -> float:
     if not params.penalties.theory:
         return 1.0
     arms = params.model.matrix.shape[0]
-    return math.sqrt(round * math.log(2.0 * arms * round * round / params.coupling.delta))
+    log = math.log(2.0 * arms) + 2.0 * math.log(round) - math.log(params.coupling.delta)
+    return math.sqrt(round * log)
 
 
 @implements(choose, Params)
@@ -81,6 +88,7 @@ def _choose(
 def _update(params: Params, state: State, choice: Choice, row: FloatArray, reward: float) -> None:
     if not choice.matched:
         return
+    state.last[0] = state.clock[0]
     grown = growth(params, state.clock[0])
     robust_update(
         params.model,
@@ -106,7 +114,9 @@ def _probabilities(
 
 @implements(rebuild, Params)
 def _rebuild(params: Params, state: State) -> None:
-    grown = growth(params, max(int(state.clock[0]), 1))
+    if state.last[0] == 0:  # merged or learned: as of now
+        state.last[0] = state.clock[0]
+    grown = growth(params, max(int(state.last[0]), 1))
     robust_rebuild(
         params.model,
         state.lasso,
@@ -129,7 +139,8 @@ class RoLFLasso(Policy):
         penalty: "theory", or a number for both lassos, or a pair (l1, l2); p by default,
             as in the runs published by the paper's authors.
         noise: standard deviation of the noise (sigma); used by penalty="theory" only.
-        keep_scale: keep the singular values of rank-deficient features.
+        keep_scale: keep the singular values of rank-deficient features; by default they are
+            replaced by an orthonormal basis, with a warning where that loses something.
         seed: of this policy's own draws.
     """
 
@@ -148,23 +159,34 @@ class RoLFLasso(Policy):
         exploration: float | str | None = None,
         penalty: float | str | tuple[float, float] | None = None,
         noise: float = 0.1,
-        keep_scale: bool = False,
+        keep_scale: bool | None = None,
         seed: Seed = None,
     ) -> None:
         options = given(locals())
         arms = read_features(features)
-        augmented = Augmentation(arms.features, keep_scale=keep_scale)
+        augmented = augmentation(arms, keep_scale)
         ratio = (augmented.sigma_max / augmented.sigma_min) ** 2
         draws = draw_settings(
             options, arms.count, constant=(8.0 * arms.count) ** 3 * ratio, size=arms.count
         )
         params = Params(
             draws,
-            penalties(penalty, p, between("noise", noise, 0.0, math.inf), augmented.sigma_max),
-            RobustModel(augmented.matrix, augmented.rank, p),
+            penalties(
+                options["penalty"],
+                draws.probability,
+                between("noise", noise, 0.0, math.inf),
+                augmented.sigma_max,
+            ),
+            RobustModel(augmented.matrix, augmented.rank, draws.probability),
             augmented.gram,
         )
         super().__init__(arms, params, init(params), options, seed)
+
+    def _learn(
+        self, positions: IntArray, rewards: FloatArray, rows: FloatArray, chances: FloatArray
+    ) -> None:
+        super()._learn(positions, rewards, rows, chances)
+        self._state.last[0] = 0
 
 
 def penalties(penalty: Any, p: float, noise: float, largest: float) -> Penalties:

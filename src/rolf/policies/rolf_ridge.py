@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.augment import Augmentation
 from rolf.estimators.ridge import (
     RewardModel,
     RewardState,
@@ -25,7 +24,14 @@ from rolf.estimators.ridge import (
 )
 from rolf.kernel import implements
 from rolf.policies.base import Policy
-from rolf.policies.coupling import Coupling, all_chances, draw, draw_settings, ridge_penalty
+from rolf.policies.coupling import (
+    Coupling,
+    all_chances,
+    augmentation,
+    draw,
+    draw_settings,
+    ridge_penalty,
+)
 from rolf.policies.inputs import given, read_features
 from rolf.policies.operations import choose, estimate, probabilities, rebuild, update
 from rolf.types import Choice, FloatArray, Generator, IntArray, Seed
@@ -93,7 +99,8 @@ class RoLFRidge(Policy):
             the forced phase).
         exploration: forced uniform rounds: a number, by default 2K, or "theory".
         penalty: of the ridge; p by default, which is also what "theory" means here.
-        keep_scale: keep the singular values of rank-deficient features.
+        keep_scale: keep the singular values of rank-deficient features; by default they are
+            replaced by an orthonormal basis, with a warning where that loses something.
         seed: of this policy's own draws.
 
     >>> policy = RoLFRidge([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], seed=1)
@@ -115,12 +122,12 @@ class RoLFRidge(Policy):
         coupling: str = "action",
         exploration: float | str | None = None,
         penalty: float | str | None = None,
-        keep_scale: bool = False,
+        keep_scale: bool | None = None,
         seed: Seed = None,
     ) -> None:
         options = given(locals())
         arms = read_features(features)
-        augmented = Augmentation(arms.features, keep_scale=keep_scale)
+        augmented = augmentation(arms, keep_scale)
         model = RewardModel(
             directions=augmented.directions,
             scales2=augmented.scales**2,

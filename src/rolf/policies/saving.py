@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
@@ -33,10 +34,9 @@ def arrays(state: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from arrays(value, path + ".")
 
 
-def tag(rng: Generator) -> str:
-    """Eight digits that tell the decisions of differently seeded policies apart."""
-    words = rng.bit_generator.seed_seq.generate_state(1)
-    return f"{int(words[0]):08x}"
+def tag() -> str:
+    """Eight digits that tell the decisions of one policy from those of any other."""
+    return os.urandom(4).hex()
 
 
 def save(policy: Any) -> dict[str, Any]:
@@ -46,6 +46,10 @@ def save(policy: Any) -> dict[str, Any]:
         for path, array in arrays(state)
         if not any(path == each or path.startswith(each + ".") for each in policy.derived)
     }
+    if not policy.name:
+        raise InvalidArgument(
+            "name", "", f"{type(policy).__name__}.name, so that it can be found again"
+        )
     for label in policy.arms.labels:
         if not isinstance(label, str | int | float | bool):
             raise InvalidArgument("features", label, "arm names that JSON can hold, to be saved")
@@ -56,6 +60,7 @@ def save(policy: Any) -> dict[str, Any]:
         "options": dict(policy.options),
         "features": policy.arms.features.tolist(),
         "labels": policy.arms.labels if policy.arms.named else None,
+        "columns": policy.arms.columns if policy.arms.named else None,
         "state": kept,
         "pending": {
             key: {**_choice_data(each.choice), "row": each.row.tolist()}
@@ -67,7 +72,7 @@ def save(policy: Any) -> dict[str, Any]:
     }
 
 
-def load(cls: Any, by_name: Mapping[str, Any], data: Any) -> Any:
+def load(cls: Any, by_name: Mapping[str, Any], data: Any, seed: Seed) -> Any:
     _check(data)
     found = _class_of(by_name, data)
     if not issubclass(found, cls):
@@ -81,39 +86,54 @@ def load(cls: Any, by_name: Mapping[str, Any], data: Any) -> Any:
         if any(path not in data["state"] for path, _ in arrays(state)):
             rebuild(policy.params, policy._state)
         policy._pending.update(_pending(data["pending"]))
-        policy._issued = int(data["issued"])
-        policy._tag = str(data["tag"])
-        policy._rng = _generator(data["rng"])
+        if seed is None:
+            policy._issued = int(data["issued"])
+            policy._tag = str(data["tag"])
+            policy._rng = _generator(data["rng"])
+        else:  # a worker of its own from here on
+            policy._rng = np.random.default_rng(seed)
     except (KeyError, AttributeError, TypeError, ValueError) as error:
         raise IncompatibleState(f"the state of {data['policy']!r} is damaged: {error!r}") from error
     return policy
 
 
-def merge(by_name: Mapping[str, Any], states: Sequence[Any], seed: Seed) -> dict[str, Any]:
+def merge(by_name: Mapping[str, Any], states: Sequence[Any], base: Any, seed: Seed) -> Any:
     if not states:
         raise InvalidArgument("states", "none", "at least one saved state")
-    for data in states:
+    known = [*states, base] if base is not None else list(states)
+    for data in known:
         _check(data)
-    first = states[0]
-    for data in states[1:]:
+    for data in known:
         for field in ("policy", "options", "features", "labels"):
-            if data[field] != first[field]:
+            if data[field] != known[0][field]:
                 raise IncompatibleState(f"the states differ in their {field} and cannot be added")
-    policy = _blank(_class_of(by_name, first), {**first, "seed": seed})
-    waiting: dict[str, Any] = {}
-    for data in states:
-        for key in data["pending"]:
-            if key in waiting:
-                raise IncompatibleState(
-                    f"decision {key!r} waits in two states: give each worker its own seed"
-                )
-        waiting.update(data["pending"])
+    tags = [data["tag"] for data in states]
+    if len(set(tags)) < len(tags):
+        raise IncompatibleState(
+            "two of the states are of one and the same run and would count twice: start each "
+            "worker on its own, or with from_state(state, seed=...)"
+        )
+    policy = _blank(_class_of(by_name, known[0]), {**known[0], "seed": seed})
+    try:
         for path in policy.totals:
             array = find(policy._state, path)
-            array += np.array(data["state"][path], dtype=array.dtype)
-    rebuild(policy.params, policy._state)
-    policy._pending.update(_pending(waiting))
+            parts = [np.array(data["state"][path], dtype=array.dtype) for data in states]
+            start = 0 if base is None else np.array(base["state"][path], dtype=array.dtype)
+            array += sum(part - start for part in parts) + start
+        rebuild(policy.params, policy._state)
+        policy._pending.update(_pending(_still_waiting(states, base)))
+    except (KeyError, TypeError, ValueError) as error:
+        raise IncompatibleState(f"a state is damaged: {error!r}") from error
     return save(policy)
+
+
+def _still_waiting(states: Sequence[Any], base: Any) -> dict[str, Any]:
+    """Decisions that nobody has told yet: of the common start in no state, else in any."""
+    shared = {} if base is None else base["pending"]
+    out = {key: each for key, each in shared.items() if all(key in s["pending"] for s in states)}
+    for data in states:
+        out.update({key: each for key, each in data["pending"].items() if key not in shared})
+    return out
 
 
 def _check(data: Any) -> None:
@@ -136,7 +156,7 @@ def _blank(cls: Any, data: dict[str, Any]) -> Any:
     """The policy as it was made, before it saw anything."""
     table = np.array(data["features"], dtype=np.float64, order="C")
     policy = cls(table, seed=data.get("seed"), **data["options"])
-    policy.arms = Arms(table, data["labels"])
+    policy.arms = Arms(table, data["labels"], data["columns"])
     return policy
 
 
@@ -163,16 +183,22 @@ def _freeze(value: Any) -> Any:
     """Numbers of a generator's state as text: they are too long for some JSON readers."""
     if isinstance(value, dict):
         return {key: _freeze(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return [str(int(each)) for each in value]
     return value if isinstance(value, str) else str(int(value))
 
 
 def _thaw(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _thaw(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return np.array([int(each) for each in value], dtype=np.uint64)
     return int(value) if value.isdecimal() else value
 
 
 def _generator(data: Any) -> Generator:
+    if data["bit_generator"] not in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"):
+        raise ValueError(f"unknown generator {data['bit_generator']!r}")
     made = getattr(np.random, data["bit_generator"])()
     made.state = _thaw(data)
     return np.random.Generator(made)

@@ -54,7 +54,7 @@ def _choose(
 ) -> Choice:
     state.clock[0] += 1
     arm, ties, _ = pick(state.scores, available, rng)
-    return Choice(arm, 1.0 / ties, argmax(state.estimates), arm, True)
+    return Choice(arm, 1.0 / ties, argmax(state.estimates, available), arm, True)
 
 
 @implements(update, Params)
@@ -113,5 +113,5 @@ class UCB(Policy):
         delta = between("delta", delta, 0.0, 1.0)
         known = between("noise", noise, 0.0, math.inf) if tuned(setting) else 1.0
         factor = between("scale", known if scale is None else scale, 0.0, math.inf, inclusive=True)
-        params = Params(arms.count, factor * math.sqrt(2.0 * math.log(1.0 / delta)))
+        params = Params(arms.count, factor * math.sqrt(-2.0 * math.log(delta)))
         super().__init__(arms, params, init(params), options, seed)
