@@ -8,14 +8,16 @@ INSTALLED := .venv/installed.stamp
 .PHONY: run test docs figures lint types imports unit bench peers format clean
 
 run: $(INSTALLED)
-	$(BIN)/rolf simulate examples/paper.toml --out out
+	$(BIN)/rolf compile
+	$(BIN)/rolf reproduce --out out
 
 test: lint types imports unit
 
 docs: figures
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-figures: run
+figures: $(INSTALLED)
+	$(BIN)/rolf simulate examples/paper.toml --out out
 	cp out/paper.png docs/images/paper.png
 	$(BIN)/python docs/scripts/model_figures.py
 	$(BIN)/python docs/scripts/result_figures.py

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import runpy
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -125,6 +126,17 @@ def test_the_reference_holds_every_public_name(site):
     shown = {anchor.rpartition(".")[2] for anchor in anchors}
     public = {*rolf.__all__, *rolf.environments.__all__, "reproduce", "departures"}
     assert public - {"__version__", "environments"} <= shown
+
+
+def test_the_numbers_of_the_model_page():
+    """The table is what its script measures, up to what another machine may round differently."""
+    script = runpy.run_path(str(ROOT / "docs" / "scripts" / "model_figures.py"))
+    result = script["play"]()
+    table = (ROOT / "docs" / "model.md").read_text()
+    for row, share in zip(result.summary(), script["locked"](result), strict=True):
+        found = re.search(rf"^\| {re.escape(row.policy)} \|(.+)\|$", table, re.MULTILINE)
+        told = [float(cell.strip(" %")) for cell in found[1].split("|")]
+        assert told == pytest.approx([row.mean, row.max, 100 * share], rel=0.05, abs=2.0)
 
 
 def test_the_notebook_has_no_outputs():

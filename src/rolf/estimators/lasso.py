@@ -52,16 +52,18 @@ def absorb(lasso: Lasso, row: FloatArray, reward: float) -> None:
     rank_one(lasso.inverse, -1.0 / (1.0 + reach), push)
     rank_one(lasso.gram, 1.0, row)
     target = np.empty(size)
+    slope = (reward - fit) / (1.0 + reach)
     for j in range(size):
         target[j] = lasso.target[j] + reward * row[j]
         lasso.target[j] += fit * row[j]  # for this target the present m is optimal
-    _go(lasso, target, 2.0 * lasso.half[0])
+        push[j] *= slope  # and m sets out in this direction
+    _go(lasso, target, 2.0 * lasso.half[0], push)
 
 
 @looped
 def follow(lasso: Lasso, target: FloatArray, penalty: float) -> None:
     """Move to b = target and l = penalty along a straight line."""
-    _go(lasso, target, penalty)
+    _go(lasso, target, penalty, np.empty(0))
 
 
 @looped
@@ -72,8 +74,9 @@ def solve_from_nothing(lasso: Lasso) -> None:
 
 
 @shared
-def _go(lasso: Lasso, target: FloatArray, penalty: float) -> None:
-    if settle(lasso, _walk(lasso, target, penalty)):
+def _go(lasso: Lasso, target: FloatArray, penalty: float, first: FloatArray) -> None:
+    """Walk, check, and begin anew where the check fails."""
+    if settle(lasso, _walk(lasso, target, penalty, first)):
         return
     lasso.steps[1] += 1.0
     if not settle(lasso, _from_nothing(lasso)):
@@ -93,12 +96,15 @@ def _from_nothing(lasso: Lasso) -> bool:
     if largest <= lasso.half[0]:
         return True
     lasso.half[0] = largest
-    return _walk(lasso, lasso.target.copy(), penalty)
+    return _walk(lasso, lasso.target.copy(), penalty, np.empty(0))
 
 
 @shared
-def _walk(lasso: Lasso, target: FloatArray, penalty: float) -> bool:
-    """From the present optimum to that of another b and l; whether the end was reached."""
+def _walk(lasso: Lasso, target: FloatArray, penalty: float, first: FloatArray) -> bool:
+    """From the present optimum to that of another b and l; whether the end was reached.
+
+    ``first`` is the direction in which m sets out, where it is known already.
+    """
     size = target.size
     change = np.empty(size)
     for j in range(size):
@@ -110,9 +116,12 @@ def _walk(lasso: Lasso, target: FloatArray, penalty: float) -> bool:
     arrived = False
     pull = np.empty(size)
     for _ in range(10 * size + 100):
-        for j in range(size):
-            pull[j] = change[j] - half_slope * lasso.signs[j]
-        coef_slope = on_support(lasso, pull)
+        if first.size > 0 and moved == 0.0 and entered < 0 and left < 0:
+            coef_slope = first
+        else:
+            for j in range(size):
+                pull[j] = change[j] - half_slope * lasso.signs[j]
+            coef_slope = on_support(lasso, pull)
         corr_slope = times(lasso.gram, coef_slope)
         for j in range(size):
             corr_slope[j] = change[j] - corr_slope[j]

@@ -148,16 +148,16 @@ def linear_update(
 
 
 class Widths(NamedTuple):
-    """Squared widths x_a' M^-1 x_a (K,), and what they were when last computed from the root."""
+    """Squared widths x_a' M^-1 x_a (K,), and below what they are computed anew from the root."""
 
     now: FloatArray
-    computed: FloatArray
+    limits: FloatArray
 
 
 def widths_start(features: FloatArray, state: LinearState) -> Widths:
     half = features @ state.root
     now: FloatArray = np.einsum("ij,ij->i", half, half)
-    return Widths(now, now.copy())
+    return Widths(now, LOSS * now)
 
 
 @shared
@@ -170,12 +170,12 @@ def narrow(
     anew from the root, which keeps its accuracy: two or three times for an arm in a long run.
     """
     assign(widths.now, widths.now - spread * spread * (1.0 / (1.0 + size)))
-    lost = widths.now < LOSS * widths.computed
-    if lost.any():
+    lost = widths.now < widths.limits
+    if np.count_nonzero(lost) > 0:
         for arm in np.flatnonzero(lost):
             half = vecmat(features[arm], root)
             widths.now[arm] = dot(half, half)
-            widths.computed[arm] = widths.now[arm]
+            widths.limits[arm] = LOSS * widths.now[arm]
 
 
 def linear_rebuild(features: FloatArray, state: LinearState, penalty: float) -> None:

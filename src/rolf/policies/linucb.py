@@ -84,7 +84,7 @@ def _rebuild(params: Params, state: State) -> None:
     linear_rebuild(params.features, state.ridge, params.ridge)
     fresh = widths_start(params.features, state.ridge)
     state.widths.now[:] = fresh.now
-    state.widths.computed[:] = fresh.computed
+    state.widths.limits[:] = fresh.limits
 
 
 def confidence_width(setting: str, noise: float, delta: float, width: float | None) -> float:

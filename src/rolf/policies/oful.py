@@ -96,7 +96,7 @@ def _rebuild(params: Params, state: State) -> None:
     linear_rebuild(params.features, state.ridge, params.ridge)
     fresh = widths_start(params.features, state.ridge)
     state.widths.now[:] = fresh.now
-    state.widths.computed[:] = fresh.computed
+    state.widths.limits[:] = fresh.limits
     size = params.features.shape[1]
     _, half = np.linalg.slogdet(state.ridge.root)
     state.logdet[0] = -2.0 * half - size * math.log(params.ridge)

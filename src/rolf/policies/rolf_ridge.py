@@ -40,6 +40,7 @@ from rolf.types import Choice, FloatArray, Generator, IntArray, Seed
 class Params(NamedTuple):
     coupling: Coupling
     model: RewardModel
+    fragile: bool  # features so large that the first updates would lose many digits
 
 
 class State(NamedTuple):
@@ -65,7 +66,8 @@ def _update(params: Params, state: State, choice: Choice, row: FloatArray, rewar
     reward_update(params.model, state.ridge, choice.arm, reward)
     state.clock[2] += 1
     seen = state.clock[2]
-    if seen >= state.ridge.counts.size and seen & (seen - 1) == 0:
+    early = params.fragile and seen <= 2 * state.ridge.counts.size
+    if early or seen & (seen - 1) == 0:
         reward_refresh(params.model, state.ridge)  # at each doubling, against rounding
 
 
@@ -134,5 +136,5 @@ class RoLFRidge(Policy):
             penalty=ridge_penalty(options),
         )
         draws = draw_settings(options, arms.count, constant=32.0 * arms.count**2, size=arms.count)
-        params = Params(draws, model)
+        params = Params(draws, model, bool((model.scales2 > 1e6).any()))
         super().__init__(arms, params, init(params), options, seed)
