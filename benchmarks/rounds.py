@@ -129,7 +129,8 @@ def report(arms: int, observed: int, rounds: int, online_rounds: int, repeats: i
     family = rolf.environments.paper(1, 1, arms=arms, size=2 * observed + 1, observed=observed)
     problem = family.draw(0)
     classes = rolf.policy_classes()
-    engine = [floor(arms, 20_000 if arms < 100 else 300)]
+    # about as long as a policy takes, so that both find the same quiet moments
+    engine = [floor(arms, 150_000 if arms < 100 else 1_000)]
     engine += [in_engine(cls, problem, rounds) for cls in classes]
     asked = [bare_linucb(problem, online_rounds)]
     asked += [online(cls, problem, online_rounds) for cls in classes]

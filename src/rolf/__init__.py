@@ -1,8 +1,8 @@
 """rolf: bandits whose features do not tell the whole story."""
 
-from rolf import environments
+from typing import TYPE_CHECKING, Any
+
 from rolf.augment import Augmentation
-from rolf.engine import simulate
 from rolf.errors import RolfError, RolfWarning
 from rolf.policies.base import Policy
 from rolf.policies.catalog import policy_class, policy_classes
@@ -15,10 +15,23 @@ from rolf.policies.rolf_lasso import RoLFLasso
 from rolf.policies.rolf_ridge import RoLFRidge
 from rolf.policies.rolf_varying import RoLFVarying
 from rolf.policies.ucb import UCB
-from rolf.results import Result, load
 from rolf.types import Decision
 
+if TYPE_CHECKING:
+    from rolf import environments, theory
+    from rolf.engine import simulate
+    from rolf.results import Result, load
+
 __version__ = "0.1.0"
+
+# What decisions do not need is imported when it is first used.
+_LATER = {
+    "Result": "rolf.results",
+    "environments": "rolf.environments",
+    "load": "rolf.results",
+    "simulate": "rolf.engine",
+    "theory": "rolf.theory",
+}
 
 __all__ = [
     "OFUL",
@@ -42,4 +55,18 @@ __all__ = [
     "policy_class",
     "policy_classes",
     "simulate",
+    "theory",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'rolf' has no attribute {name!r}")
+    from importlib import import_module
+
+    module = import_module(_LATER[name])
+    return module if module.__name__ == f"rolf.{name}" else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

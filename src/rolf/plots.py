@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which colour-blind people can tell apart; the line styles carry
 # the same information for print in grey.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F"]
-STYLES: list[Any] = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), "-"]
+STYLES: list[Any] = [
+    "-",
+    "--",
+    "-.",
+    ":",
+    (0, (5, 1)),
+    (0, (3, 1, 1, 1)),
+    (0, (1, 1)),
+    (0, (8, 2, 1, 2)),
+]
 
 
 class Curves(NamedTuple):
@@ -59,6 +68,7 @@ def panels_figure(
     *,
     title: str,
     bounds: Sequence[tuple[str, Callable[[int], float]] | None] | None = None,
+    logarithmic: bool = False,
 ) -> Figure:
     """Panels side by side; one legend where all show the same policies."""
     from matplotlib.figure import Figure
@@ -68,7 +78,7 @@ def panels_figure(
     drawn = figure.subplots(1, count, squeeze=False)[0]
     alike = all(curves.labels == panels[0][1].labels for _, curves in panels)
     for index, (axes, (name, curves)) in enumerate(zip(drawn, panels, strict=True)):
-        regret_panel(axes, curves)
+        regret_panel(axes, curves, logarithmic=logarithmic)
         axes.set_title(name, loc="left", fontsize=10)
         if index:
             axes.set_ylabel("")
@@ -166,7 +176,6 @@ def regret_panel(axes: Axes, curves: Curves, *, logarithmic: bool = False) -> No
     axes.set_xlim(1, max(rounds, 2))
     if logarithmic:
         axes.set_yscale("log")
-        axes.set_xscale("log")
     axes.set_ylim(bottom=floor)
     _plain(axes)
 
@@ -205,18 +214,19 @@ def _note(runs: int) -> str:
 
 def _end_values(axes: Axes, curves: Curves) -> None:
     """The final means as numbers at the right edge, pushed apart where they would overlap."""
-    low, high = axes.get_ylim()
-    gap = (high - low) / 22.0
+    to_share = axes.transLimits.transform
+    scale = axes.transScale.transform
     last = -np.inf
     for index in np.argsort(curves.mean[:, -1], kind="stable"):
         value = float(curves.mean[index, -1])
-        place = max(value, last + gap)
+        share = float(to_share(scale((1.0, max(value, axes.get_ylim()[0]))))[1])
+        place = max(share, last + 1.0 / 22.0)
         last = place
         axes.annotate(
             f"{value:.0f}",
             (1.0, place),
             (3, 0),
-            xycoords=("axes fraction", "data"),
+            xycoords="axes fraction",
             textcoords="offset points",
             va="center",
             fontsize=7.5,

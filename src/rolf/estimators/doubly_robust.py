@@ -26,7 +26,7 @@ import numpy as np
 
 from rolf.estimators.lasso import Lasso, absorb, follow, lasso_start, solve_from_nothing
 from rolf.kernel import looped, shared
-from rolf.linalg import weighted_gram
+from rolf.linalg import assign, matvec, weighted_gram
 from rolf.types import FloatArray
 
 
@@ -105,12 +105,9 @@ def _main(model: RobustModel, state: RobustState, penalty: float) -> None:
     imputed = state.imputation.coef
     corr = state.imputation.corr
     scale = 1.0 / (model.probability * total)
-    target = np.empty(rank)
+    target = matvec(state.main.gram, imputed[:rank])
     for i in range(rank):
-        value = corr[i] * scale
-        for j in range(rank):
-            value += state.main.gram[i, j] * imputed[j]
-        target[i] = value
+        target[i] += corr[i] * scale
     follow(state.main, target, penalty / total)
     threshold = penalty / (2.0 * total)
     for j in range(arms):
@@ -120,11 +117,7 @@ def _main(model: RobustModel, state: RobustState, penalty: float) -> None:
             value = imputed[j] + corr[j] * scale
             size = max(abs(value) - threshold, 0.0)
             state.coef[j] = size if value > 0.0 else -size
-    for a in range(arms):
-        fit = 0.0
-        for j in range(arms):
-            fit += model.matrix[a, j] * state.coef[j]
-        state.estimates[a] = fit
+    assign(state.estimates, matvec(model.matrix, state.coef))
 
 
 @looped

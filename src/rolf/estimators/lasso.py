@@ -31,9 +31,9 @@ from rolf.estimators.support import (
     leave,
     on_support,
     rank_one,
-    times,
 )
 from rolf.kernel import looped, shared
+from rolf.linalg import matvec
 from rolf.types import FloatArray
 
 __all__ = ["Lasso", "absorb", "follow", "lasso_start", "solve_from_nothing"]
@@ -106,10 +106,12 @@ def _walk(lasso: Lasso, target: FloatArray, penalty: float, first: FloatArray) -
     ``first`` is the direction in which m sets out, where it is known already.
     """
     size = target.size
+    before, half, steps = lasso.target, lasso.half, lasso.steps
+    coef, corr, signs = lasso.coef, lasso.corr, lasso.signs
     change = np.empty(size)
     for j in range(size):
-        change[j] = target[j] - lasso.target[j]
-    half_slope = penalty / 2.0 - lasso.half[0]
+        change[j] = target[j] - before[j]
+    half_slope = penalty / 2.0 - half[0]
     moved = 0.0
     entered = -1
     left = -1
@@ -120,38 +122,43 @@ def _walk(lasso: Lasso, target: FloatArray, penalty: float, first: FloatArray) -
             coef_slope = first
         else:
             for j in range(size):
-                pull[j] = change[j] - half_slope * lasso.signs[j]
+                pull[j] = change[j] - half_slope * signs[j]
             coef_slope = on_support(lasso, pull)
-        corr_slope = times(lasso.gram, coef_slope)
+        active = 0.0
         for j in range(size):
-            corr_slope[j] = change[j] - corr_slope[j]
+            active += abs(signs[j])
+        corr_slope = change  # not read where every variable is active
+        if active < size:
+            corr_slope = matvec(lasso.gram, coef_slope)
+            for j in range(size):
+                corr_slope[j] = change[j] - corr_slope[j]
         step, stop = _first_crossing(
             lasso, coef_slope, corr_slope, half_slope, 1.0 - moved, entered, left
         )
         moved += step
-        lasso.half[0] += step * half_slope
+        half[0] += step * half_slope
         for j in range(size):
-            lasso.coef[j] += step * coef_slope[j]
-            if lasso.signs[j] == 0.0:
-                lasso.corr[j] += step * corr_slope[j]
+            coef[j] += step * coef_slope[j]
+            if signs[j] == 0.0:
+                corr[j] += step * corr_slope[j]
             else:
-                lasso.corr[j] = lasso.half[0] * lasso.signs[j]
+                corr[j] = half[0] * signs[j]
         if stop < 0:
             arrived = True
             break
-        lasso.steps[0] += 1.0
+        steps[0] += 1.0
         entered = -1
         left = -1
-        if lasso.signs[stop] != 0.0:
+        if signs[stop] != 0.0:
             leave(lasso, stop)
             left = stop
         elif enter(lasso, stop):
             entered = stop
         else:
             break
-    lasso.half[0] = penalty / 2.0
+    half[0] = penalty / 2.0
     for j in range(size):
-        lasso.target[j] = target[j]
+        before[j] = target[j]
     return arrived
 
 
@@ -171,14 +178,15 @@ def _first_crossing(
     cannot come back, at the very point where it happened.
     """
     half = lasso.half[0]
+    coef, corr, signs = lasso.coef, lasso.corr, lasso.signs
     step = limit
     stop = -1
     for i in range(coef_slope.size):
-        sign = lasso.signs[i]
+        sign = signs[i]
         if sign != 0.0:
             slope = coef_slope[i]
             if slope * sign < 0.0 and i != entered:
-                reach = -lasso.coef[i] / slope
+                reach = -coef[i] / slope
                 if reach < step:
                     step = max(reach, 0.0)
                     stop = i
@@ -186,13 +194,13 @@ def _first_crossing(
             slope = corr_slope[i]
             up = slope - half_slope
             down = slope + half_slope
-            if up > 0.0 and not (i == left and lasso.corr[i] > 0.0):
-                reach = (half - lasso.corr[i]) / up
+            if up > 0.0 and not (i == left and corr[i] > 0.0):
+                reach = (half - corr[i]) / up
                 if reach < step:
                     step = max(reach, 0.0)
                     stop = i
-            if down < 0.0 and not (i == left and lasso.corr[i] < 0.0):
-                reach = (-half - lasso.corr[i]) / down
+            if down < 0.0 and not (i == left and corr[i] < 0.0):
+                reach = (-half - corr[i]) / down
                 if reach < step:
                     step = max(reach, 0.0)
                     stop = i

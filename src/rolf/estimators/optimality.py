@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rolf.estimators.support import Lasso, enter, forget_support, leave, on_support, times
+from rolf.estimators.support import Lasso, enter, forget_support, leave, on_support
 from rolf.kernel import shared
+from rolf.linalg import matvec
 
 TOLERANCE = 1e-10  # of the conditions, relative to l/2,
 ROUNDING = 1e-14  # and what rounding may add to them, relative to b
@@ -23,20 +24,21 @@ def _violation(lasso: Lasso, allowed: float) -> float:
 
     A coefficient that rounding put on the wrong side of zero becomes zero.
     """
-    image = times(lasso.gram, lasso.coef)
+    image = matvec(lasso.gram, lasso.coef)
     half = lasso.half[0]
+    coef, corr, signs = lasso.coef, lasso.corr, lasso.signs
     worst = 0.0
     for j in range(image.size):
-        lasso.corr[j] = lasso.target[j] - image[j]
-        if lasso.signs[j] != 0.0:
-            gap = abs(lasso.corr[j] - half * lasso.signs[j])
-            if lasso.coef[j] * lasso.signs[j] < 0.0:
-                wrong = abs(lasso.coef[j]) * lasso.gram[j, j]
+        corr[j] = lasso.target[j] - image[j]
+        if signs[j] != 0.0:
+            gap = abs(corr[j] - half * signs[j])
+            if coef[j] * signs[j] < 0.0:
+                wrong = abs(coef[j]) * lasso.gram[j, j]
                 gap = max(gap, wrong)
                 if wrong <= allowed:
-                    lasso.coef[j] = 0.0
+                    coef[j] = 0.0
         else:
-            gap = abs(lasso.corr[j]) - half
+            gap = abs(corr[j]) - half
         worst = max(worst, gap)
     return worst
 
@@ -98,7 +100,7 @@ def _sweep(lasso: Lasso, allowed: float) -> None:
     for j in range(size):
         if lasso.signs[j] == 0.0:
             lasso.coef[j] = 0.0
-    corr = times(lasso.gram, lasso.coef)
+    corr = matvec(lasso.gram, lasso.coef)
     for j in range(size):
         corr[j] = lasso.target[j] - corr[j]
     for _ in range(SWEEPS):

@@ -11,8 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.kernel import shared
+from rolf.linalg import matvec
 from rolf.types import FloatArray
 
+DENSE = 64  # up to this size skipping what is zero costs more than it saves
 SINGULAR = 1e-11  # a Schur complement below this share of A_jj is zero
 
 
@@ -50,32 +52,28 @@ def lasso_start(gram: FloatArray, penalty: float) -> Lasso:
 
 
 @shared
-def times(matrix: FloatArray, vector: FloatArray) -> FloatArray:
-    size = vector.size
-    out = np.empty(size)
-    for i in range(size):
-        total = 0.0
-        for j in range(size):
-            total += matrix[i, j] * vector[j]
-        out[i] = total
-    return out
-
-
-@shared
 def rank_one(matrix: FloatArray, factor: float, vector: FloatArray) -> None:
-    """matrix += factor vector vector'; zeros of the vector cost nothing."""
+    """matrix += factor vector vector'."""
     size = vector.size
-    for i in range(size):
-        weight = factor * vector[i]
-        if weight != 0.0:
+    if size <= DENSE:
+        for i in range(size):
+            weight = factor * vector[i]
             for j in range(size):
                 matrix[i, j] += weight * vector[j]
+    else:
+        for i in range(size):
+            weight = factor * vector[i]
+            if weight != 0.0:
+                for j in range(size):
+                    matrix[i, j] += weight * vector[j]
 
 
 @shared
 def on_support(lasso: Lasso, vector: FloatArray) -> FloatArray:
-    """A_SS^-1 vector_S, zero off the support."""
+    """A_SS^-1 vector_S, zero off the support, where the inverse has zeros."""
     size = vector.size
+    if size <= DENSE:
+        return matvec(lasso.inverse, vector)
     out = np.zeros(size)
     for i in range(size):
         if lasso.signs[i] != 0.0:

@@ -49,6 +49,7 @@ class Figure:
     runs: int = 5
     rounds: int = 1200
     logx: bool = False
+    logy: bool = False
     bounds: Mapping[str, tuple[str, Callable[[int], float]]] = field(default_factory=dict)
 
 
@@ -188,16 +189,20 @@ def figures() -> dict[str, Figure]:
         Figure(
             "figure1-tuned",
             "Figure 1 with baselines that know the noise",
-            "The same problems and the same RoLF; baselines in their tuned setting.",
+            "The same problems and the same RoLF; baselines in their tuned setting. The scale is "
+            "logarithmic.",
             _paper_panels(TUNED, 1),
             setting="tuned",
+            logy=True,
         ),
         Figure(
             "figure2-tuned",
             "Figure 2 with baselines that know the noise",
-            "The same problems and the same RoLF; baselines in their tuned setting.",
+            "The same problems and the same RoLF; baselines in their tuned setting. The scale is "
+            "logarithmic.",
             _paper_panels(TUNED, 2),
             setting="tuned",
+            logy=True,
         ),
         Figure(
             "lower-bounds",

@@ -189,6 +189,7 @@ def draw(figure: Figure, played: Mapping[str, Played], folder: Path) -> None:
             [(panel.title, played[panel.key].curves) for panel in figure.panels],
             title=figure.title,
             bounds=[figure.bounds.get(panel.key) for panel in figure.panels],
+            logarithmic=figure.logy,
         )
     for kind in ("png", "svg"):
         plots.save(drawn, folder / f"{figure.key}.{kind}")
