@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rolf.report.claims import AGREES, Claim
+from rolf.report.claims import AGREES, Claim, Measured
 from rolf.report.plan import Figure
 
 STYLE = """
@@ -49,6 +49,7 @@ def render(
     figures: Sequence[Figure],
     done: Mapping[str, Mapping[str, Any]],
     claims: Sequence[Claim],
+    measured: Sequence[Measured],
     folder: Path,
     about: Mapping[str, Any],
 ) -> str:
@@ -73,12 +74,15 @@ what else one would want to know: how much rests on the baselines' constants, wh
 the method does, and which statements survive a check.</p>
 <p class="soft">Seed {about["seed"]}; {_text(versions)}. Same seed, same numbers, on any number of
 workers. The data of every picture are in <code>data/</code> beside this page.</p>
-<nav><a href="#verdicts">Verdicts</a> {links} <a href="#configuration">Configuration</a></nav>
+<nav><a href="#verdicts">Verdicts</a> <a href="#theory">Theory</a> {links} <a href="#configuration">Configuration</a></nav>
 </header>
 <main>
 <h2 id="verdicts">What agrees with the paper, and what does not</h2>
 <p>{agreed} of {len(claims)} statements agree with what was measured or computed here.</p>
 {_verdicts(claims)}
+<h2 id="theory">Theory beside measurement</h2>
+<p>Constants and bounds of the theorems for K=30, d=17, T=1200, p=0.6, delta=0.0001, noise 0.1.</p>
+{_measured(measured)}
 {sections}
 <h2 id="configuration">Configuration</h2>
 <p>Problems, policies with their options, rounds, runs and seeds of every panel.</p>
@@ -98,6 +102,15 @@ def _verdicts(claims: Sequence[Claim]) -> str:
     )
     head = '<tr><th>statement</th><th class="text">verdict</th><th class="text">numbers</th></tr>'
     return f'<div class="scroll"><table>{head}{rows}</table></div>'
+
+
+def _measured(rows: Sequence[Measured]) -> str:
+    body = "".join(
+        "<tr>" + "".join(f'<td class="text">{_text(value)}</td>' for value in row) + "</tr>"
+        for row in rows
+    )
+    head = "".join(f'<th class="text">{name}</th>' for name in ("quantity", "theory", "measured"))
+    return f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
 
 
 def _section(figure: Figure, played: Mapping[str, Any], folder: Path) -> str:

@@ -12,7 +12,7 @@ from rolf import plots
 from rolf.engine import progress_bar, simulate, versions
 from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.report import page
-from rolf.report.claims import judge
+from rolf.report.claims import compare, judge
 from rolf.report.plan import Figure, Panel, figures
 from rolf.results import Result, Summary, load
 
@@ -84,7 +84,7 @@ def reproduce(
     write_summaries(chosen, done, folder / "data" / "summary.csv")
     target = folder / "report.html"
     about = {"seed": seed, "versions": versions(), "setting": setting}
-    target.write_text(page.render(chosen, done, judge(done), folder, about))
+    target.write_text(page.render(chosen, done, judge(done), compare(done), folder, about))
     return target
 
 
