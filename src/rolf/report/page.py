@@ -74,11 +74,13 @@ what else one would want to know: how much rests on the baselines' constants, wh
 the method does, and which statements survive a check.</p>
 <p class="soft">Seed {about["seed"]}; {_text(versions)}. Same seed, same numbers, on any number of
 workers. The data of every picture are in <code>data/</code> beside this page.</p>
-<nav><a href="#verdicts">Verdicts</a> <a href="#theory">Theory</a> {links} <a href="#configuration">Configuration</a></nav>
+<nav><a href="#verdicts">Verdicts</a> <a href="#theory">Theory</a> {links}
+<a href="#configuration">Configuration</a></nav>
 </header>
 <main>
 <h2 id="verdicts">What agrees with the paper, and what does not</h2>
-<p>{agreed} of {len(claims)} statements agree with what was measured or computed here.</p>
+<p>Statements of the paper, and what a reader may take from its figures and bounds. {agreed} of
+{len(claims)} agree with what was measured or computed here.</p>
 {_verdicts(claims)}
 <h2 id="theory">Theory beside measurement</h2>
 <p>Constants and bounds of the theorems for K=30, d=17, T=1200, p=0.6, delta=0.0001, noise 0.1.</p>
