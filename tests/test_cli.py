@@ -65,7 +65,7 @@ def test_simulate_writes_everything(tmp_path):
         ("colour = 1" + CONFIG, "colour"),
         (CONFIG.replace('ucb = "ucb"', "ucb = 3"), "policies.ucb"),
         (CONFIG.replace('title = "small"', "title = 3"), "title"),
-        (CONFIG.replace("arms = 5", 'arms = "x"'), "problem"),
+        (CONFIG.replace("arms = 5", 'arms = "x"'), "arms"),
         ("problem = 3\n[policies]\nu = 'ucb'", "problem"),
     ],
 )

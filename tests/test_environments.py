@@ -52,6 +52,8 @@ def test_three_arms_needs_sensible_sizes(bad):
         {"latent": "both"},
         {"share": 0.0},
         {"share": 1.5},
+        {"arms": "x"},
+        {"observed": 2.5},
         {"noise": -1.0},
     ],
 )

@@ -290,6 +290,14 @@ def test_bad_options_are_named(name, options):
         make(name, **options)
 
 
+@pytest.mark.parametrize("seed", ["x", -1, 1.5])
+def test_bad_seeds_are_named(seed):
+    with pytest.raises(InvalidArgument, match="seed"):
+        make("ucb", seed=seed)
+    with pytest.raises(InvalidArgument, match="seed"):
+        rolf.environments.paper().draw(seed)
+
+
 def test_unknown_policy():
     with pytest.raises(UnknownPolicy, match="rolf-lasso, rolf-ridge"):
         rolf.policy_class("rolff")

@@ -44,7 +44,10 @@ class Augmentation:
     """
 
     def __init__(self, features: object, *, keep_scale: bool = False) -> None:
-        values = np.ascontiguousarray(np.asarray(features, dtype=np.float64))
+        try:
+            values = np.ascontiguousarray(np.asarray(features, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise InvalidArgument("features", features, "a (K, d) table of numbers") from None
         if values.ndim != 2 or values.shape[0] < 1 or not np.isfinite(values).all():
             raise InvalidArgument("features", features, "a (K, d) table of finite numbers")
         self.arms: int = values.shape[0]

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rolf.checks import whole
 from rolf.environments.base import Family, Problem, look, respond
 from rolf.environments.lower_bound import two_arms
 from rolf.environments.varying import varying
@@ -120,14 +121,13 @@ def simulate(
     from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
     entries = _entries(policies)
-    rounds = _count("rounds", rounds)
-    runs = _count("runs", runs)
-    jobs = _count("jobs", jobs if jobs is not None else os.cpu_count() or 1)
+    rounds = whole("rounds", rounds, 1)
+    runs = whole("runs", runs, 1)
+    jobs = whole("jobs", jobs if jobs is not None else os.cpu_count() or 1, 1)
     if not hasattr(problem, "draw") and not hasattr(problem, "params"):
         raise InvalidArgument("problem", problem, "a rolf.environments problem or family")
     entropy = seed if seed is not None else int(np.random.SeedSequence().generate_state(1)[0])
-    if isinstance(entropy, bool) or not isinstance(entropy, int | np.integer) or entropy < 0:
-        raise InvalidArgument("seed", seed, "a whole number, at least 0")
+    entropy = whole("seed", entropy, 0)
     described = _description(problem)
     regret = np.empty((len(entries), runs, rounds))
     started = time.perf_counter()
@@ -249,12 +249,6 @@ def _description(problem: Any) -> dict[str, Any]:
             "problem", problem, f"one whose describe() gives plain data ({error})"
         ) from None
     return out
-
-
-def _count(argument: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InvalidArgument(argument, value, "a whole number, at least 1")
-    return int(value)
 
 
 def _warn_horizon(entry: Entry, policy: Any, rounds: int) -> None:

@@ -35,6 +35,9 @@ class InvalidArgument(RolfError, ValueError):
         self.got = got
         self.wanted = wanted
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.argument, self.got, self.wanted)
+
 
 class UnknownPolicy(InvalidArgument):
     """A policy name that is not in the catalogue."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rolf import plots
+from rolf.checks import whole
 from rolf.errors import InvalidArgument, RolfError
 from rolf.types import FloatArray
 
@@ -55,9 +56,11 @@ class Summary(Sequence[Row]):
         return iter(self.rows)
 
     def to_dicts(self) -> list[dict[str, Any]]:
+        """The rows as plain dicts."""
         return [{f.name: getattr(row, f.name) for f in fields(Row)} for row in self.rows]
 
     def to_csv(self, path: str | Path) -> Path:
+        """Write the table as CSV."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("w", newline="") as file:
@@ -107,9 +110,7 @@ class Result:
     def summary(self, round: int | None = None) -> Summary:
         """Mean, spread and quantiles over the runs after ``round`` rounds (all by default)."""
         rounds = self.regret.shape[2]
-        at = rounds if round is None else round
-        if not 1 <= at <= rounds:
-            raise InvalidArgument("round", round, f"a round from 1 to {rounds}")
+        at = rounds if round is None else whole("round", round, 1, rounds)
         rows = []
         for label, values in zip(self.labels, self.regret[:, :, at - 1], strict=True):
             runs = values.size

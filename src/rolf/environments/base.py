@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from rolf.checks import between
 from rolf.errors import InvalidArgument
 from rolf.kernel import implements, kernel
 from rolf.types import FloatArray, Generator, Seed
@@ -66,17 +67,19 @@ class Problem:
     """
 
     def __init__(self, features: Any, means: Any, noise: float = 0.1) -> None:
-        table = np.array(features, dtype=np.float64, order="C")
-        values = np.array(means, dtype=np.float64)
+        try:
+            table = np.array(features, dtype=np.float64, order="C")
+            values = np.array(means, dtype=np.float64)
+        except (TypeError, ValueError):
+            given = f"{features!r} and {means!r}"
+            raise InvalidArgument("features and means", given, "numbers") from None
         if table.ndim != 2 or not np.isfinite(table).all():
             raise InvalidArgument("features", features, "a (K, d) table of finite numbers")
         if values.shape != (table.shape[0],) or not np.isfinite(values).all():
             raise InvalidArgument("means", means, f"{table.shape[0]} finite numbers, one an arm")
-        if not 0.0 <= noise < math.inf:
-            raise InvalidArgument("noise", noise, "a number, at least 0")
         self.features: FloatArray = table
         self.means: FloatArray = values
-        self.noise = float(noise)
+        self.noise = between("noise", noise, 0.0, math.inf, inclusive=True)
 
     @property
     def best(self) -> int:

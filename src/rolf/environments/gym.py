@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rolf.checks import whole
 from rolf.environments.base import look, respond
 from rolf.errors import InvalidArgument, MissingExtra
 
@@ -23,8 +24,7 @@ def gymnasium(problem: Any, *, rounds: int = 1200) -> Any:
         raise MissingExtra("gymnasium is not installed: pip install 'rolf-bandits[all]'") from error
     if not hasattr(problem, "draw") and not hasattr(problem, "params"):
         raise InvalidArgument("problem", problem, "a rolf.environments problem or family")
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise InvalidArgument("rounds", rounds, "a whole number, at least 1")
+    rounds = whole("rounds", rounds, 1)
     arms, size = (problem.draw(0) if hasattr(problem, "draw") else problem).features.shape
 
     class BanditEnv(gym.Env):

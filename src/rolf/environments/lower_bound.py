@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rolf.checks import whole
 from rolf.environments.base import Problem
 from rolf.errors import InvalidArgument
 
@@ -38,9 +39,8 @@ def three_arms(*, observed: int = 1, latent: int = 2, noise: float = 0.1) -> Pro
     >>> three_arms(observed=4, latent=6).means.round(4).tolist()
     [0.5, -0.8333, 0.1667]
     """
-    if observed < 1:
-        raise InvalidArgument("observed", observed, "at least one feature")
-    if latent < 2 or latent % 2:
+    observed = whole("observed", observed, 1)
+    if whole("latent", latent, 2) % 2:
         raise InvalidArgument("latent", latent, "an even number, at least 2")
     seen = np.full((3, observed), -0.5)
     seen[2] = 0.5

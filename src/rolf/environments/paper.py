@@ -14,11 +14,13 @@ d = d_z = 2K = 60; with no u left, its cases 1 and 2 are the same distribution.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from rolf.checks import between, generator, whole
 from rolf.environments.base import Problem
 from rolf.errors import InvalidArgument
 from rolf.types import FloatArray, Generator, Seed
@@ -38,7 +40,7 @@ class PaperFamily:
 
     def draw(self, seed: Seed = None) -> Problem:
         """One problem."""
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         observed, latent = self._features(rng)
         theta = rng.uniform(-0.5, 0.5, self.size)
         if self.bound == "theta":
@@ -91,16 +93,14 @@ def paper(
         raise InvalidArgument("case", case, "1, 2 or 3" if scenario == 1 else "1 or 2")
     if bound not in ("rewards", "theta"):
         raise InvalidArgument("bound", bound, '"rewards" or "theta"')
-    if arms < 2:
-        raise InvalidArgument("arms", arms, "at least two arms")
+    arms = whole("arms", arms, 2)
     if size is None:
         size = 35 if scenario == 1 else 2 * arms
+    size = whole("size", size, 1)
     if observed is None:
-        observed = size // 2 if scenario == 1 else size
-    if not 1 <= observed <= size:
-        raise InvalidArgument("observed", observed, f"a number from 1 to size, {size}")
+        observed = max(size // 2, 1) if scenario == 1 else size
+    observed = whole("observed", observed, 1, size)
     if case == 3 and observed == size:
         raise InvalidArgument("observed", observed, "fewer than size: case 3 needs latent features")
-    if noise < 0:
-        raise InvalidArgument("noise", noise, "a number, at least 0")
-    return PaperFamily(scenario, case, arms, size, observed, float(noise), bound)
+    noise = between("noise", noise, 0.0, math.inf, inclusive=True)
+    return PaperFamily(scenario, case, arms, size, observed, noise, bound)

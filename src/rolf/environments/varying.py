@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rolf.checks import between, generator, whole
 from rolf.environments.base import look, respond
 from rolf.errors import InvalidArgument
 from rolf.kernel import implements
@@ -106,7 +107,7 @@ class VaryingFamily:
 
     def draw(self, seed: Seed = None) -> VaryingProblem:
         """One problem."""
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         theta = rng.standard_normal(self.observed)
         # The observed part has standard deviation |theta|, the latent one spread / sqrt(3).
         theta *= math.sqrt(self.share) / (2.0 * float(np.linalg.norm(theta)))
@@ -136,14 +137,10 @@ def varying(
         share: of the variance of the mean rewards that the observed features carry, in (0, 1].
         noise: standard deviation of the rewards' noise.
     """
-    if arms < 2:
-        raise InvalidArgument("arms", arms, "at least two arms")
-    if observed < 1:
-        raise InvalidArgument("observed", observed, "at least one feature")
+    arms = whole("arms", arms, 2)
+    observed = whole("observed", observed, 1)
     if latent not in ("fixed", "varying"):
         raise InvalidArgument("latent", latent, '"fixed" or "varying"')
-    if not 0.0 < share <= 1.0:
-        raise InvalidArgument("share", share, "a number above 0, at most 1")
-    if not 0.0 <= noise < math.inf:
-        raise InvalidArgument("noise", noise, "a number, at least 0")
-    return VaryingFamily(arms, observed, latent, float(share), float(noise))
+    share = between("share", share, 0.0, 1.0 + 1e-12)
+    noise = between("noise", noise, 0.0, math.inf, inclusive=True)
+    return VaryingFamily(arms, observed, latent, min(share, 1.0), noise)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, overload
 
 import numpy as np
 
+from rolf.checks import generator, whole
 from rolf.errors import AlreadyTold, InvalidArgument, RolfError, UnknownDecision
 from rolf.estimators.ridge import from_history
 from rolf.kernel import body_of
@@ -62,7 +63,7 @@ class Policy:
         self._lock = threading.RLock()
         self._choose = body_of(choose, type(params))
         self._update = body_of(update, type(params))
-        self._rng = np.random.default_rng(seed)
+        self._rng = generator(seed)
         self._everything: IntArray = np.arange(arms.count)
         self._pending: dict[str, Pending] = {}
         self._issued = 0
@@ -97,10 +98,9 @@ class Policy:
         if n is None:
             with self._lock:
                 return self._decide(arms, table)
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise InvalidArgument("n", n, "a whole number of decisions, at least 1")
+        count = whole("n", n, 1)
         with self._lock:
-            return [self._decide(arms, table) for _ in range(n)]
+            return [self._decide(arms, table) for _ in range(count)]
 
     def _decide(self, available: IntArray, features: FloatArray) -> Decision:
         chance = self._chance_later(available)
@@ -224,9 +224,7 @@ class Policy:
 
     def rank(self, k: int | None = None, *, features: Any = None) -> list[Any]:
         """The ``k`` best arms by estimate, best first; all of them by default."""
-        count = self.arms.count if k is None else k
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise InvalidArgument("k", k, "a whole number of arms, at least 1")
+        count = self.arms.count if k is None else whole("k", k, 1)
         values = estimate(self.params, self._state, self._round_features(features))
         order = np.argsort(-values, kind="stable")[:count]
         return [self.arms.labels[arm] for arm in order]

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rolf.errors import InvalidArgument
+from rolf.checks import between as between
+from rolf.errors import InvalidArgument, MissingExtra
 from rolf.types import FloatArray, IntArray
 
 
@@ -61,8 +62,11 @@ class Arms:
         """Values of all arms as the user sees them: an array, or a Series with names."""
         if not self.named:
             return values
-        import pandas
-
+        try:
+            import pandas
+        except ImportError as error:
+            hint = "arms with names need pandas: pip install 'rolf-bandits[all]'"
+            raise MissingExtra(hint) from error
         return pandas.Series(values, index=self.labels)
 
 
@@ -139,23 +143,6 @@ def _as_data(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     return list(value) if isinstance(value, tuple) else value
-
-
-def between(
-    argument: str, value: Any, low: float, high: float, *, inclusive: bool = False
-) -> float:
-    """Check that a number lies between two others."""
-    ok = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    inside = ok and (low <= value <= high if inclusive else low < value < high)
-    if not inside:
-        edge = "included" if inclusive else "excluded"
-        limits = (
-            f"above {low:g}" if high == math.inf else f"between {low:g} and {high:g}, both {edge}"
-        )
-        if high == math.inf and inclusive:
-            limits = f"at least {low:g}"
-        raise InvalidArgument(argument, value, f"a number {limits}")
-    return float(value)
 
 
 def tuned(setting: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.errors import InvalidArgument
+from rolf.checks import whole
 from rolf.estimators.ridge import LinearState, linear_rebuild, linear_start, linear_update
 from rolf.kernel import implements
 from rolf.linalg import argmax, matvec, normals, pick
@@ -111,8 +111,7 @@ class LinTS(Policy):
         super().__init__(arms, params, init(params), options, seed)
 
     def _probabilities(self, features: FloatArray, available: IntArray, draws: int) -> FloatArray:
-        if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-            raise InvalidArgument("draws", draws, "a whole number, at least 1")
+        draws = whole("draws", draws, 1)
         ridge = self._state.ridge
         return _shares(self.params, ridge.estimates, ridge.root, available, self.rounds, draws)
 

@@ -111,7 +111,8 @@ class UCB(Policy):
         options = given(locals())
         arms = read_features(features)
         delta = between("delta", delta, 0.0, 1.0)
-        known = between("noise", noise, 0.0, math.inf) if tuned(setting) else 1.0
+        noise = between("noise", noise, 0.0, math.inf)
+        known = noise if tuned(setting) else 1.0
         factor = between("scale", known if scale is None else scale, 0.0, math.inf, inclusive=True)
         params = Params(arms.count, factor * math.sqrt(-2.0 * math.log(delta)))
         super().__init__(arms, params, init(params), options, seed)
