@@ -72,3 +72,33 @@ def test_the_catalogue_is_documented():
     for cls in rolf.policy_classes():
         assert f"`{cls.name}`" in text
         assert f"`{cls.__name__}`" in text
+
+
+def test_an_edit_in_a_second_file_of_a_users_policy_is_noticed(tmp_path):
+    """Compiled code is kept between processes, but never longer than the sources it is from."""
+    import os
+    import subprocess
+
+    code = dict(blocks(ROOT / "CONTRIBUTING.md"))["file=egreedy.py"]
+    code = code.replace("import numpy as np\n", "import numpy as np\nfrom chance import chance\n")
+    code = code.replace("rng.random() < params.epsilon", "rng.random() < chance(params.epsilon)")
+    (tmp_path / "egreedy.py").write_text(code)
+    script = """
+import egreedy, rolf
+plan, family = {"e": egreedy.EpsilonGreedy}, rolf.environments.paper(arms=6, size=8)
+for compiled in (True, False):
+    out = rolf.simulate(plan, family, rounds=300, runs=1, seed=0, compiled=compiled)
+    print(out.regret[0, 0, -1])
+"""
+    env = {**os.environ, "ROLF_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+    seen = []
+    for factor in ("1.0", "9.0"):
+        helper = "from rolf.kernel import shared\n\n\n@shared\ndef chance(x):\n    return x * {}\n"
+        (tmp_path / "chance.py").write_text(helper.format(factor))
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True
+        )
+        fast, slow = done.stdout.split()
+        assert fast == slow
+        seen.append(fast)
+    assert seen[0] != seen[1]
