@@ -1,4 +1,4 @@
-"""How long the paper's five panels take: five runs, and a thousand.
+"""How long the paper's five panels take to play: five runs, and a thousand.
 
 Six policies, T=1200, figures 1 and 2. Each part runs in a fresh process, once everything is
 compiled, and says how much memory it took at most.

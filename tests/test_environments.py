@@ -31,14 +31,15 @@ def test_lower_bound_instances_by_hand():
     assert two.features.tolist() == [[1.0], [2.0]]
     assert two.means.tolist() == [-1.0, -0.75]
     assert two.noise == 0.3
-    for observed, latent in [(1, 2), (5, 2), (3, 10)]:
+    assert environments.two_arms(scale=2.0).means.tolist() == [-2.0, -1.5]
+    for observed, latent in [(1, 2), (5, 2), (3, 10), (2, 1), (1, 5)]:
         three = environments.three_arms(observed=observed, latent=latent)
         assert three.features.shape == (3, observed)
         assert (three.features[0] == three.features[1]).all()
         assert np.allclose(three.means, [1 / 2, -5 / 6, 1 / 6])
 
 
-@pytest.mark.parametrize("bad", [{"observed": 0}, {"latent": 0}, {"latent": 3}])
+@pytest.mark.parametrize("bad", [{"observed": 0}, {"latent": 0}, {"latent": 1.5}, {"scale": 0}])
 def test_three_arms_needs_sensible_sizes(bad):
     with pytest.raises(InvalidArgument, match=next(iter(bad))):
         environments.three_arms(**bad)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import tempfile
 import tomllib
 from collections.abc import Callable
@@ -37,10 +38,13 @@ FAMILIES: dict[str, Callable[..., Any]] = {
 def main() -> None:
     """Run the command line; rolf's own errors are one line, not a traceback."""
     try:
-        app()
+        app(standalone_mode=True)
     except (RolfError, OSError) as error:
         Console(stderr=True).print(f"rolf: {error}", style="red", markup=False, highlight=False)
         raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        Console(stderr=True).print("rolf: interrupted; rolf reproduce goes on with --resume")
+        os._exit(130)  # without waiting for what still runs
 
 
 def writable(folder: Path) -> Path:

@@ -177,7 +177,7 @@ def simulate(
             pool.shutdown(wait=False, cancel_futures=True)
     config = {
         "problem": described,
-        "policies": {e.label: {"policy": e.name, "options": e.options} for e in entries},
+        "policies": describe_policies(policies),
         "rounds": rounds,
         "runs": runs,
         "seed": int(entropy),
@@ -185,6 +185,11 @@ def simulate(
         "seconds": round(time.perf_counter() - started, 3),
     }
     return Result([entry.label for entry in entries], regret, config)
+
+
+def describe_policies(policies: Mapping[str, Any]) -> dict[str, Any]:
+    """The policies of a simulation as plain data: label, name and options."""
+    return {e.label: {"policy": e.name, "options": e.options} for e in _entries(policies)}
 
 
 def versions() -> dict[str, str]:

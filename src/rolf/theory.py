@@ -107,6 +107,30 @@ def departures_bound(horizon: int, arms: int, *, delta: float = 1e-4) -> float:
     return 2.0 * math.sqrt(horizon) / (arms - 1) + 2.0 * delta
 
 
+# --- the Gram matrix ----------------------------------------------------------------------------
+
+
+def gram_rounds(arms: int, epsilon: float, *, p: float = 0.6, delta: float = 1e-4) -> int:
+    """From which t on the corollary puts the weighted Gram matrix within epsilon of all arms'."""
+    factor = 8.0 * arms**2 / (epsilon * (1.0 - p)) ** 2
+    t = 1
+    for _ in range(200):  # a fixed point of t = factor log(2 K t^2/delta)
+        t = math.ceil(factor * math.log(2.0 * arms * t**2 / delta))
+    return t
+
+
+def gram_deviation(counts: FloatArray, *, p: float = 0.6) -> float:
+    """||I - V^-1/2 A V^-1/2||, A the sum of x x'/p over matched rounds, V that over all arms.
+
+    The augmented features of all arms, made orthonormal by V, are a square orthogonal matrix, so
+    the eigenvalues are N_a/(p t) and this is the largest |1 - N_a/(p t)|. They add up to 1/p. The
+    paper's corollary, that all of them approach 1, therefore fails for any K >= 2: it takes the
+    pseudo-action to have probabilities phi, but redrawn until it matches it has the action's.
+    """
+    shares = np.asarray(counts, dtype=np.float64) / (p * float(np.sum(counts)))
+    return float(np.abs(1.0 - shares).max())
+
+
 # --- consistency ------------------------------------------------------------------------------
 
 
@@ -159,7 +183,11 @@ def lasso_regret_bound(
     p: float = 0.6,
     delta: float = 1e-4,
 ) -> float:
-    """Regret of RoLF-Lasso, with probability at least 1 - 6 delta; ``sparsity`` is d + d_h."""
+    """Regret of RoLF-Lasso, with probability at least 1 - 6 delta; ``sparsity`` is d + d_h.
+
+    As stated it does not hold: its first term leaves out the s_max^2/s_min^2 that is in C_e, so
+    the forced phase alone can cost more.
+    """
     log = math.log(2.0 * arms * horizon**2 / delta)
     forced = 2.0 * 8.0**3 * arms**3 / (1.0 - p) ** 2 * log
     slope = 32.0 * noise * sigma_max / (p * sigma_min)
@@ -176,7 +204,11 @@ def ridge_regret_bound(
     p: float = 0.6,
     delta: float = 1e-4,
 ) -> float:
-    """Regret of RoLF-Ridge, with probability at least 1 - 4 delta."""
+    """Regret of RoLF-Ridge, with probability at least 1 - 4 delta.
+
+    As stated it does not hold: a forced round costs up to 2, which the proof says and then
+    drops, and the phase lasts log(2 K t^2/delta), not log(2 d T^2/delta).
+    """
     factor = exploration_factor_ridge(arms, p=p)
     forced = factor * math.log(2.0 * observed * horizon**2 / delta)
     inner = noise / p * math.sqrt(math.log(horizon / delta)) + 1.0
@@ -193,7 +225,10 @@ def varying_regret_bound(
     p: float = 0.6,
     delta: float = 1e-4,
 ) -> float:
-    """Regret of RoLF-V, with probability at least 1 - 4 delta."""
+    """Regret of RoLF-V, with probability at least 1 - 4 delta.
+
+    As stated it does not hold, for the reason given at ``ridge_regret_bound``.
+    """
     size = arms + observed
     factor = exploration_factor_ridge(size, p=p)
     forced = factor * math.log(2.0 * size * horizon**2 / delta)

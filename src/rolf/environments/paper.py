@@ -37,12 +37,14 @@ class PaperFamily:
     observed: int  # d
     noise: float
     bound: str
+    theta: float
+    mixing: float
 
     def draw(self, seed: Seed = None) -> Problem:
         """One problem."""
         rng = generator(seed)
         observed, latent = self._features(rng)
-        theta = rng.uniform(-0.5, 0.5, self.size)
+        theta = rng.uniform(-self.theta, self.theta, self.size)
         if self.bound == "theta":
             theta /= max(1.0, float(np.abs(theta).sum()))
         means = np.hstack([observed, latent]) @ theta
@@ -53,11 +55,11 @@ class PaperFamily:
         hidden = self.size - self.observed
         if self.case == 3:
             latent = rng.standard_normal((self.arms, hidden))
-            mixing = rng.uniform(-1.0, 1.0, (self.observed, hidden))
+            mixing = rng.uniform(-self.mixing, self.mixing, (self.observed, hidden))
             return latent @ mixing.T, latent
         observed = rng.standard_normal((self.arms, self.observed))
         if self.case == 2:
-            mixing = rng.uniform(-1.0, 1.0, (hidden, self.observed))
+            mixing = rng.uniform(-self.mixing, self.mixing, (hidden, self.observed))
             return observed, observed @ mixing.T
         return observed, rng.standard_normal((self.arms, hidden))
 
@@ -74,6 +76,8 @@ def paper(
     observed: int | None = None,
     noise: float = 0.1,
     bound: str = "rewards",
+    theta: float = 0.5,
+    mixing: float = 1.0,
 ) -> PaperFamily:
     """The problems of scenario 1 (partly observed) or 2 (fully observed).
 
@@ -86,6 +90,8 @@ def paper(
         noise: standard deviation of the rewards' noise.
         bound: "rewards" scales the mean rewards so that none exceeds 1 in absolute value;
             "theta" scales theta to an l1 norm of at most 1 first.
+        theta: coefficients are uniform on (-theta, theta).
+        mixing: the entries of C in cases 2 and 3 are uniform on (-mixing, mixing).
     """
     if scenario not in (1, 2):
         raise InvalidArgument("scenario", scenario, "1 or 2")
@@ -103,4 +109,6 @@ def paper(
     if case == 3 and observed == size:
         raise InvalidArgument("observed", observed, "fewer than size: case 3 needs latent features")
     noise = between("noise", noise, 0.0, math.inf, inclusive=True)
-    return PaperFamily(scenario, case, arms, size, observed, noise, bound)
+    theta = between("theta", theta, 0.0, math.inf)
+    mixing = between("mixing", mixing, 0.0, math.inf)
+    return PaperFamily(scenario, case, arms, size, observed, noise, bound, theta, mixing)

@@ -104,14 +104,15 @@ class VaryingFamily:
     latent: str
     share: float
     noise: float
+    scale: float
 
     def draw(self, seed: Seed = None) -> VaryingProblem:
         """One problem."""
         rng = generator(seed)
         theta = rng.standard_normal(self.observed)
         # The observed part has standard deviation |theta|, the latent one spread / sqrt(3).
-        theta *= math.sqrt(self.share) / (2.0 * float(np.linalg.norm(theta)))
-        spread = math.sqrt(3.0 * (1.0 - self.share)) / 2.0
+        theta *= self.scale * math.sqrt(self.share) / float(np.linalg.norm(theta))
+        spread = self.scale * math.sqrt(3.0 * (1.0 - self.share))
         bias = rng.uniform(-spread, spread, self.arms)
         moving = spread if self.latent == "varying" else 0.0
         return VaryingProblem(self.arms, theta, bias, self.noise, moving)
@@ -127,6 +128,7 @@ def varying(
     latent: str = "fixed",
     share: float = 0.5,
     noise: float = 0.1,
+    scale: float = 0.5,
 ) -> VaryingFamily:
     """Problems whose observed features are standard normal, anew in every round.
 
@@ -136,6 +138,7 @@ def varying(
         latent: "fixed", which can be learned, or "varying", which nobody can learn.
         share: of the variance of the mean rewards that the observed features carry, in (0, 1].
         noise: standard deviation of the rewards' noise.
+        scale: standard deviation of the mean rewards.
     """
     arms = whole("arms", arms, 2)
     observed = whole("observed", observed, 1)
@@ -143,4 +146,5 @@ def varying(
         raise InvalidArgument("latent", latent, '"fixed" or "varying"')
     share = between("share", share, 0.0, 1.0 + 1e-12)
     noise = between("noise", noise, 0.0, math.inf, inclusive=True)
-    return VaryingFamily(arms, observed, latent, min(share, 1.0), noise)
+    scale = between("scale", scale, 0.0, math.inf)
+    return VaryingFamily(arms, observed, latent, min(share, 1.0), noise, scale)

@@ -83,7 +83,8 @@ workers. The data of every picture are in <code>data/</code> beside this page.</
 {len(claims)} agree with what was measured or computed here.</p>
 {_verdicts(claims)}
 <h2 id="theory">Theory beside measurement</h2>
-<p>Constants and bounds of the theorems for K=30, d=17, T=1200, p=0.6, delta=0.0001, noise 0.1.</p>
+<p>Constants and bounds of the theorems for K=30, d=17, p=0.6, delta=0.0001, noise 0.1 and, where
+nothing else is said, T=1200.</p>
 {_measured(measured)}
 {sections}
 <h2 id="configuration">Configuration</h2>
@@ -111,7 +112,9 @@ def _measured(rows: Sequence[Measured]) -> str:
         "<tr>" + "".join(f'<td class="text">{_text(value)}</td>' for value in row) + "</tr>"
         for row in rows
     )
-    head = "".join(f'<th class="text">{name}</th>' for name in ("quantity", "theory", "measured"))
+    head = "".join(
+        f'<th class="text">{name}</th>' for name in ("quantity", "theory", "measured or used")
+    )
     return f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rolf import plots
-from rolf.engine import progress_bar, simulate, versions
+from rolf.engine import describe_policies, progress_bar, simulate, versions
 from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.report import page
 from rolf.report.claims import compare, judge
@@ -99,8 +99,8 @@ def choose_figures(wanted: Iterable[str] | None, setting: str) -> list[Figure]:
             raise InvalidArgument("figure", key, "one of " + ", ".join(plan))
     fits = [f for f in plan.values() if f.setting in ("both", setting) or setting == "both"]
     chosen = [each for each in fits if each.key in keys]
-    if not chosen:
-        raise InvalidArgument("figure", keys, f"a figure of the setting {setting!r}")
+    if lost := [key for key in keys if wanted is not None and plan[key] not in chosen]:
+        raise InvalidArgument("figure", lost, f"figures of the setting {setting!r}")
     return chosen
 
 
@@ -123,6 +123,7 @@ def play_panel(
         "runs": runs,
         "seed": seed + panel.offset,
         "versions": versions(),
+        "policies": describe_policies(panel.policies),
     }
     if resume and path.exists():
         try:
