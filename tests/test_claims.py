@@ -1,10 +1,11 @@
 """The paper's claims, each as a test with a fixed seed and a stated chance of a false alarm.
 
 A claim "A ends below B" is tested on paired runs (same problems, same noise) by a one-sided
-t-test at ``LEVEL``: had the claim been false, the chance to pass is at most LEVEL. Seeds are fixed,
-so the same program gives the same verdict always; for other seeds the effects are so large (factors of
-3 and more, over 20 to 40 runs) that a false alarm is rarer than one in 1,000. Thresholds on ratios of
-slopes have no rate of their own; they lie between what is measured and what would refute the claim.
+t-test at ``LEVEL``: had the claim been false, the chance to pass is at most LEVEL. Seeds are
+fixed, so the same program gives the same verdict always. For other seeds the differences are
+ten standard errors and more, so that a false alarm is rarer than one in 1,000. Thresholds on
+ratios of slopes have no rate of their own; they lie between what is measured and what would
+refute the claim.
 """
 
 from __future__ import annotations
