@@ -27,6 +27,8 @@ app = typer.Typer(
 )
 console = Console()
 
+INTERRUPTED = 130  # the exit code into which typer turns Ctrl-C
+
 FAMILIES: dict[str, Callable[..., Any]] = {
     "paper": rolf.environments.paper,
     "varying": rolf.environments.varying,
@@ -38,13 +40,15 @@ FAMILIES: dict[str, Callable[..., Any]] = {
 def main() -> None:
     """Run the command line; rolf's own errors are one line, not a traceback."""
     try:
-        app(standalone_mode=True)
+        app()
     except (RolfError, OSError) as error:
         Console(stderr=True).print(f"rolf: {error}", style="red", markup=False, highlight=False)
         raise SystemExit(1) from None
-    except KeyboardInterrupt:
+    except SystemExit as stop:
+        if stop.code != INTERRUPTED:
+            raise
         Console(stderr=True).print("rolf: interrupted; rolf reproduce goes on with --resume")
-        os._exit(130)  # without waiting for what still runs
+        os._exit(INTERRUPTED)  # without waiting for what still runs
 
 
 def writable(folder: Path) -> Path:

@@ -135,9 +135,7 @@ def activate() -> None:
             _active = True
 
 
-def compiled(
-    function: Callable[P, R], *classes: type, title: str, announce: bool = True
-) -> Callable[P, R]:
+def compiled(function: Callable[P, R], *classes: type, title: str) -> Callable[P, R]:
     """The Numba version of ``function``, kept on disk between processes.
 
     ``classes`` are the params classes that decide which kernels it will call. If one
@@ -163,14 +161,13 @@ def compiled(
             result: R = dispatcher(*args, **kwargs)
             return result
         with _lock:
-            if not done and announce:
+            if not done:
                 print(f"rolf: compiling {title} (once) ...", file=sys.stderr, flush=True)
             start = time.perf_counter()
             if not done:
                 dispatcher.compile(tuple(numba.typeof(value) for value in args))
-                if announce:
-                    took = time.perf_counter() - start
-                    print(f"rolf: {title} compiled in {took:.1f} s", file=sys.stderr, flush=True)
+                took = time.perf_counter() - start
+                print(f"rolf: {title} compiled in {took:.1f} s", file=sys.stderr, flush=True)
                 if marker is not None:
                     marker.touch()
                 done.append(True)

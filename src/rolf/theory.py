@@ -15,7 +15,8 @@ import math
 import numpy as np
 
 from rolf.augment import Augmentation
-from rolf.policies.coupling import Coupling, cap, chances
+from rolf.policies.coupling import Coupling, cap, chances, lasso_constant, ridge_constant
+from rolf.policies.rolf_lasso import penalties, theory_growth
 from rolf.types import FloatArray
 
 # --- constants of the algorithms ---------------------------------------------------------------
@@ -36,14 +37,12 @@ def resampling_cap(t: int, *, p: float = 0.6, delta: float = 1e-4) -> float:
 
 def exploration_factor_lasso(features: FloatArray, *, p: float = 0.6) -> float:
     """C_e of RoLF-Lasso, (8K)^3 s_max^2 / (s_min^2 (1-p)^2)."""
-    augmented = Augmentation(features)
-    ratio = (augmented.sigma_max / augmented.sigma_min) ** 2
-    return float((8.0 * augmented.arms) ** 3 * ratio / (1.0 - p) ** 2)
+    return lasso_constant(Augmentation(features)) / (1.0 - p) ** 2
 
 
 def exploration_factor_ridge(size: int, *, p: float = 0.6) -> float:
     """C_e of RoLF-Ridge with size K, and of RoLF-V with size K + d: 32 size^2/(1-p)^2."""
-    return 32.0 * size**2 / (1.0 - p) ** 2
+    return ridge_constant(size) / (1.0 - p) ** 2
 
 
 def exploration_rounds(factor: float, size: int, horizon: int, *, delta: float = 1e-4) -> int:
@@ -62,8 +61,9 @@ def lasso_penalties(
     delta: float = 1e-4,
 ) -> tuple[float, float]:
     """Penalties of the imputation and of the main lasso in round t."""
-    root = math.sqrt(2.0 * t * math.log(2.0 * arms * t**2 / delta))
-    return 2.0 * sigma_max * noise * math.sqrt(p) * root, 4.0 * sigma_max * noise / p * root
+    grown = theory_growth(arms, delta, t)
+    pair = penalties("theory", p, noise, sigma_max)
+    return pair.imputation * grown, pair.main * grown
 
 
 def eigenvalue_interval(features: FloatArray) -> tuple[float, float]:

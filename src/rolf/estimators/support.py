@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.kernel import shared
-from rolf.linalg import matvec
+from rolf.linalg import add_outer, matvec
 from rolf.types import FloatArray
 
 DENSE = 64  # up to this size skipping what is zero costs more than it saves
@@ -56,10 +56,7 @@ def rank_one(matrix: FloatArray, factor: float, vector: FloatArray) -> None:
     """matrix += factor vector vector'."""
     size = vector.size
     if size <= DENSE:
-        for i in range(size):
-            weight = factor * vector[i]
-            for j in range(size):
-                matrix[i, j] += weight * vector[j]
+        add_outer(matrix, factor, vector, vector)
     else:
         for i in range(size):
             weight = factor * vector[i]

@@ -19,10 +19,11 @@ import warnings
 from typing import Any, NamedTuple
 
 from rolf.augment import Augmentation
+from rolf.checks import between
 from rolf.errors import InvalidArgument, RolfWarning
 from rolf.kernel import shared
 from rolf.linalg import pick, tie_shares
-from rolf.policies.inputs import Arms, between
+from rolf.policies.inputs import Arms
 from rolf.types import Choice, FloatArray, Generator, IntArray
 
 
@@ -60,6 +61,17 @@ def draw_settings(options: dict[str, Any], arms: int, *, constant: float, size: 
         raise InvalidArgument("exploration", exploration, 'a number of rounds or "theory"')
     rounds = between("exploration", forced, 0.0, math.inf, inclusive=True)
     return Coupling(p, delta, coupling == "greedy", rounds, 0.0, float(size))
+
+
+def ridge_constant(size: int) -> float:
+    """C_e (1 - p)^2 of a RoLF ridge in ``size`` dimensions: 32 size^2."""
+    return 32.0 * size**2
+
+
+def lasso_constant(augmented: Augmentation) -> float:
+    """C_e (1 - p)^2 of RoLF-Lasso: (8K)^3 s_max^2/s_min^2."""
+    ratio = (augmented.sigma_max / augmented.sigma_min) ** 2
+    return float((8.0 * augmented.arms) ** 3 * ratio)
 
 
 def augmentation(arms: Arms, keep_scale: bool | None) -> Augmentation:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from rolf.checks import between as between
 from rolf.errors import InvalidArgument, MissingExtra
 from rolf.types import FloatArray, IntArray
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.checks import whole
+from rolf.checks import between, whole
 from rolf.estimators.ridge import LinearState, linear_rebuild, linear_start, linear_update
 from rolf.kernel import implements
 from rolf.linalg import argmax, matvec, normals, pick
 from rolf.policies.base import Policy
-from rolf.policies.inputs import between, given, read_features, tuned
+from rolf.policies.inputs import given, read_features, tuned
 from rolf.policies.operations import choose, estimate, rebuild, update
 from rolf.types import Choice, FloatArray, Generator, IntArray, Seed
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rolf.checks import between
 from rolf.kernel import implements, shared
 from rolf.linalg import (
     add,
@@ -26,7 +27,7 @@ from rolf.linalg import (
     vecmat,
 )
 from rolf.policies.base import Policy
-from rolf.policies.inputs import as_history_rows, between, given, read_features
+from rolf.policies.inputs import as_history_rows, given, read_features
 from rolf.policies.linucb import confidence_width
 from rolf.policies.operations import choose, estimate, probabilities, rebuild, update
 from rolf.types import Choice, FloatArray, Generator, IntArray, Seed

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rolf.checks import between
 from rolf.errors import InvalidArgument
 from rolf.estimators.doubly_robust import (
     RobustModel,
@@ -35,8 +36,9 @@ from rolf.policies.coupling import (
     augmentation,
     draw,
     draw_settings,
+    lasso_constant,
 )
-from rolf.policies.inputs import between, given, read_features
+from rolf.policies.inputs import given, read_features
 from rolf.policies.operations import choose, estimate, probabilities, rebuild, update
 from rolf.types import Choice, FloatArray, Generator, IntArray, Seed
 
@@ -72,8 +74,13 @@ def growth(params: Params, round: int) -> float:
     """What the penalties are multiplied with in round t."""
     if not params.penalties.theory:
         return 1.0
-    arms = params.model.matrix.shape[0]
-    log = math.log(2.0 * arms) + 2.0 * math.log(round) - math.log(params.coupling.delta)
+    return theory_growth(params.model.matrix.shape[0], params.coupling.delta, round)
+
+
+@shared
+def theory_growth(arms: int, delta: float, round: int) -> float:
+    """sqrt(t log(2 K t^2/delta))."""
+    log = math.log(2.0 * arms) + 2.0 * math.log(round) - math.log(delta)
     return math.sqrt(round * log)
 
 
@@ -165,9 +172,8 @@ class RoLFLasso(Policy):
         options = given(locals())
         arms = read_features(features)
         augmented = augmentation(arms, keep_scale)
-        ratio = (augmented.sigma_max / augmented.sigma_min) ** 2
         draws = draw_settings(
-            options, arms.count, constant=(8.0 * arms.count) ** 3 * ratio, size=arms.count
+            options, arms.count, constant=lasso_constant(augmented), size=arms.count
         )
         params = Params(
             draws,

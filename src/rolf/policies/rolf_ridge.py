@@ -30,6 +30,7 @@ from rolf.policies.coupling import (
     augmentation,
     draw,
     draw_settings,
+    ridge_constant,
     ridge_penalty,
 )
 from rolf.policies.inputs import given, read_features
@@ -135,6 +136,8 @@ class RoLFRidge(Policy):
             scales2=augmented.scales**2,
             penalty=ridge_penalty(options),
         )
-        draws = draw_settings(options, arms.count, constant=32.0 * arms.count**2, size=arms.count)
+        draws = draw_settings(
+            options, arms.count, constant=ridge_constant(arms.count), size=arms.count
+        )
         params = Params(draws, model, bool((model.scales2 > 1e6).any()))
         super().__init__(arms, params, init(params), options, seed)

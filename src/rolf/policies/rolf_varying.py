@@ -23,7 +23,14 @@ from rolf.estimators.ridge import (
 )
 from rolf.kernel import implements
 from rolf.policies.base import Policy
-from rolf.policies.coupling import Coupling, all_chances, draw, draw_settings, ridge_penalty
+from rolf.policies.coupling import (
+    Coupling,
+    all_chances,
+    draw,
+    draw_settings,
+    ridge_constant,
+    ridge_penalty,
+)
 from rolf.policies.inputs import as_history_rows, given, read_features
 from rolf.policies.operations import choose, estimate, probabilities, rebuild, update
 from rolf.types import Choice, FloatArray, Generator, IntArray, Seed
@@ -121,7 +128,7 @@ class RoLFVarying(Policy):
         arms = read_features(features)
         count, columns = arms.features.shape
         size = count + columns
-        draws = draw_settings(options, count, constant=32.0 * size**2, size=size)
+        draws = draw_settings(options, count, constant=ridge_constant(size), size=size)
         params = Params(draws, ridge_penalty(options))
         super().__init__(arms, params, init(params, count, columns), options, seed)
 

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rolf.checks import between
 from rolf.kernel import implements, shared
 from rolf.linalg import argmax, pick, tie_shares
 from rolf.policies.base import Policy
-from rolf.policies.inputs import between, given, read_features, tuned
+from rolf.policies.inputs import given, read_features, tuned
 from rolf.policies.operations import choose, estimate, probabilities, rebuild, update
 from rolf.types import Choice, FloatArray, Generator, IntArray, Seed
 
