@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import numpy as np
@@ -22,6 +23,10 @@ every_policy = pytest.mark.parametrize("name", list(CATALOG))
 def make(name, features=FEATURES, **options):
     options.setdefault("seed", 0)
     return rolf.policy_class(name)(features, **options)
+
+
+def takes(name, option):
+    return option in inspect.signature(rolf.policy_class(name)).parameters
 
 
 def extra(policy):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rolf
-from helpers import ARMS, FEATURES, LETTERS, MEANS, every_policy, extra, frozen, make, play
+from helpers import ARMS, FEATURES, LETTERS, MEANS, every_policy, extra, frozen, make, play, takes
 from rolf.errors import (
     AlreadyTold,
     InvalidArgument,
@@ -60,7 +60,7 @@ def test_labels_name_the_arms_in_every_answer(name):
 
 @every_policy
 def test_rewards_may_come_late_in_any_order_and_in_batches(name):
-    policy = make(name, exploration=5) if name.startswith("rolf") else make(name)
+    policy = make(name, exploration=5) if takes(name, "exploration") else make(name)
     decisions = policy.ask(n=8, **extra(policy))
     assert len({d.id for d in decisions}) == 8
     assert policy.waiting == [d.id for d in decisions]
@@ -188,7 +188,8 @@ def test_it_learns_the_means(name):
 
 @pytest.mark.parametrize("name", [n for n in CATALOG if n != "drlasso"])
 def test_learning_history_equals_having_told_it(name):
-    told, learned = make(name, exploration=0) if "rolf" in name else make(name), make(name)
+    options = {"exploration": 0} if takes(name, "exploration") else {}
+    told, learned = make(name, **options), make(name)
     rng = np.random.default_rng(3)
     arms, rewards = [], []
     for _ in range(80):

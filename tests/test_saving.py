@@ -13,7 +13,7 @@ import pandas
 import pytest
 
 import rolf
-from helpers import ARMS, FEATURES, LETTERS, SIZE, every_policy, extra, make, play
+from helpers import ARMS, FEATURES, LETTERS, SIZE, every_policy, extra, make, play, takes
 from rolf.errors import AlreadyTold, IncompatibleState, InvalidArgument, UnknownDecision
 from rolf.policies.catalog import CATALOG
 
@@ -47,15 +47,15 @@ def test_states_merge_by_adding(name):
         json.loads(json.dumps(rolf.Policy.merge(*(w.state() for w in workers), seed=9)))
     )
     assert merged.rounds == sum(worker.rounds for worker in workers)
+    parts = [each["state"] for each in merged._aligned([w.state() for w in workers])]
     for path in merged.totals:
-        parts = [rolf.policies.saving.find(w._state, path) for w in workers]
-        assert np.allclose(rolf.policies.saving.find(merged._state, path), sum(parts))
+        total = sum(np.array(part[path]) for part in parts)
+        assert np.allclose(rolf.policies.saving.find(merged._state, path), total)
     if name != "drlasso":  # the same as if one policy had seen it all
         alone = make(name)
-        alone._state.clock[0] = merged.rounds
-        for path in merged.totals:
+        for path in (*merged.totals, *merged.common):
             array = rolf.policies.saving.find(alone._state, path)
-            array[...] = sum(rolf.policies.saving.find(w._state, path) for w in workers)
+            array[...] = rolf.policies.saving.find(merged._state, path)
         rolf.policies.operations.rebuild(alone.params, alone._state)
         assert np.allclose(merged.estimates(**extra(merged)), alone.estimates(**extra(merged)))
     for decision in open_decisions:
@@ -260,7 +260,7 @@ def test_subclasses_do_not_take_names_over():
 
 
 @pytest.mark.parametrize("delta", [1e-300, 1e-308])
-@pytest.mark.parametrize("name", [n for n in CATALOG if n != "drlasso"])  # which has no delta
+@pytest.mark.parametrize("name", [n for n in CATALOG if takes(n, "delta")])
 def test_tiny_delta(name, delta):
     policy = make(name, delta=delta)
     play(policy, 30)

@@ -11,6 +11,8 @@ from rolf.policies.lints import LinTS
 from rolf.policies.linucb import LinUCB
 from rolf.policies.linucb_varying import LinUCBVarying
 from rolf.policies.oful import OFUL
+from rolf.policies.rolf_bayes import RoLFBayes
+from rolf.policies.rolf_bayes_varying import RoLFBayesVarying
 from rolf.policies.rolf_lasso import RoLFLasso
 from rolf.policies.rolf_ridge import RoLFRidge
 from rolf.policies.rolf_varying import RoLFVarying
@@ -44,6 +46,8 @@ __all__ = [
     "LinUCBVarying",
     "Policy",
     "Result",
+    "RoLFBayes",
+    "RoLFBayesVarying",
     "RoLFLasso",
     "RoLFRidge",
     "RoLFVarying",

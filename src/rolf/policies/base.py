@@ -31,6 +31,8 @@ class Policy:
     #: state arrays that add up over workers, and those too large to save (rebuilt)
     totals: ClassVar[tuple[str, ...]] = ("clock",)
     derived: ClassVar[tuple[str, ...]] = ()
+    #: state arrays that are the same in all states to be added, once they are aligned
+    common: ClassVar[tuple[str, ...]] = ()
     #: whether features come with every ask
     varying: ClassVar[bool] = False
 
@@ -162,6 +164,10 @@ class Policy:
             self._check_waiting(keys)
             for key in keys:
                 del self._pending[key]
+            self._recount()
+
+    def _recount(self) -> None:
+        """Called when the waiting decisions changed otherwise than by ask and tell."""
 
     @staticmethod
     def _keys(decisions: Sequence[Decision | str]) -> list[str]:
@@ -335,6 +341,11 @@ class Policy:
         """
         merged: dict[str, Any] = saving.merge(Policy._by_name, states, base, seed)
         return merged
+
+    @classmethod
+    def _aligned(cls, states: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Saved states brought to where their totals can be added."""
+        return states
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Policy.from_state, (self.state(),)

@@ -13,6 +13,8 @@ from rolf.errors import UnknownPolicy
 from rolf.policies.base import Policy
 
 CATALOG: dict[str, str] = {
+    "rolf-bayes": "rolf.policies.rolf_bayes.RoLFBayes",
+    "rolf-bayes-varying": "rolf.policies.rolf_bayes_varying.RoLFBayesVarying",
     "rolf-lasso": "rolf.policies.rolf_lasso.RoLFLasso",
     "rolf-ridge": "rolf.policies.rolf_ridge.RoLFRidge",
     "rolf-varying": "rolf.policies.rolf_varying.RoLFVarying",

@@ -80,12 +80,12 @@ def load(cls: Any, by_name: Mapping[str, Any], data: Any, seed: Seed) -> Any:
     try:
         policy = _blank(found, data)
         state = policy._state
-        for path, value in data["state"].items():
-            array = find(state, path)
-            array[...] = np.array(value, dtype=array.dtype).reshape(array.shape)
+        _restore(state, data["state"])
         if any(path not in data["state"] for path, _ in arrays(state)):
             rebuild(policy.params, policy._state)
+            _restore(state, data["state"])  # what was saved counts, also where it can be rebuilt
         policy._pending.update(_pending(data["pending"]))
+        policy._recount()
         if seed is None:
             policy._issued = int(data["issued"])
             policy._tag = str(data["tag"])
@@ -95,6 +95,12 @@ def load(cls: Any, by_name: Mapping[str, Any], data: Any, seed: Seed) -> Any:
     except (KeyError, AttributeError, TypeError, ValueError) as error:
         raise IncompatibleState(f"the state of {data['policy']!r} is damaged: {error!r}") from error
     return policy
+
+
+def _restore(state: Any, saved: Mapping[str, Any]) -> None:
+    for path, value in saved.items():
+        array = find(state, path)
+        array[...] = np.array(value, dtype=array.dtype).reshape(array.shape)
 
 
 def merge(by_name: Mapping[str, Any], states: Sequence[Any], base: Any, seed: Seed) -> Any:
@@ -115,6 +121,10 @@ def merge(by_name: Mapping[str, Any], states: Sequence[Any], base: Any, seed: Se
         )
     policy = _blank(_class_of(by_name, known[0]), {**known[0], "seed": seed})
     try:
+        known = policy._aligned(known)
+        states, base = (known[:-1], known[-1]) if base is not None else (known, None)
+        for path in policy.common:
+            find(policy._state, path)[...] = known[0]["state"][path]
         for path in policy.totals:
             array = find(policy._state, path)
             parts = [np.array(data["state"][path], dtype=array.dtype) for data in states]
@@ -122,6 +132,7 @@ def merge(by_name: Mapping[str, Any], states: Sequence[Any], base: Any, seed: Se
             array += sum(part - start for part in parts) + start
         rebuild(policy.params, policy._state)
         policy._pending.update(_pending(_still_waiting(states, base)))
+        policy._recount()
     except (KeyError, TypeError, ValueError) as error:
         raise IncompatibleState(f"a state is damaged: {error!r}") from error
     return save(policy)

@@ -1,0 +1,211 @@
+"""Posterior of all arms for fixed features, when the scales are not known.
+
+Each component of ``scales.py`` carries the covariance C of (c, m) in units of s, (D, D), and
+for every arm its posterior mean, its variance v_a in units of s and f_a = 1/(1 + l N_a), the
+share of its latent part that is still unknown. Given m the arms are independent, so the
+covariance of two arms is f_a f_b z_a'C z_b with z = (1, x), plus l f_a if they are one. The
+mean of n more rewards of arm a, at e from what was expected with variance S = 1/n + v_a,
+moves
+
+    r  by  k e / S,    v  by  -k^2 / S,    C  by  -f_a^2 (C z_a)(C z_a)' / S,
+
+with k the covariances of all arms with arm a, and adds e^2/S to the squared error and log(n S)
+to the log determinant. A single reward is n = 1; starting again from the totals is one such
+step an arm. A round costs O(K d + d^2) for each component that still has weight.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from rolf.estimators.scales import (
+    FAINT,
+    Evidence,
+    components,
+    no_evidence,
+    noise_variance,
+    weigh,
+)
+from rolf.kernel import looped, shared
+from rolf.types import FloatArray
+
+
+class Grid(NamedTuple):
+    """What stays fixed: z_a (K, D) with orthogonal columns, the variance of each coefficient
+    in units of the observed scale (D,), and per component (G,) observed and latent scale
+    and log prior weight."""
+
+    rows: FloatArray
+    sizes: FloatArray
+    observed: FloatArray
+    latent: FloatArray
+    prior: FloatArray
+
+
+class Belief(NamedTuple):
+    """Per component: posterior means, variances and f of all arms (G, K), and the covariance
+    of the coefficients (G, D, D)."""
+
+    means: FloatArray
+    variances: FloatArray
+    loose: FloatArray
+    cov: FloatArray
+    evidence: Evidence
+
+
+def make_grid(features: FloatArray) -> Grid:
+    """The grid for fixed features (K, d).
+
+    Each column is centred and brought to standard deviation 1, so that the units of a
+    feature do not matter; the columns are rotated to orthogonal ones; and the whole is scaled
+    so that the observed part has variance 1 over the arms at observed scale 1.
+    """
+    arms = features.shape[0]
+    largest = np.abs(features).max(axis=0)
+    columns = features / np.where(largest > 0.0, largest, 1.0)  # no overflow, no underflow
+    centred = columns - columns.mean(axis=0)
+    spread = centred.std(axis=0)
+    flat = spread <= 16.0 * float(np.finfo(np.float64).eps)
+    left, singular, _ = np.linalg.svd(centred[:, ~flat] / spread[~flat], full_matrices=False)
+    floor = max(features.shape) * float(np.finfo(np.float64).eps)
+    rank = int(np.count_nonzero(singular > floor * singular[:1]))
+    sizes = singular[:rank] ** 2
+    sizes *= arms / sizes.sum() if rank else 1.0
+    rows = np.hstack([np.ones((arms, 1)), left[:, :rank]])
+    return Grid(np.ascontiguousarray(rows), np.append(0.0, sizes), *components())
+
+
+def start(grid: Grid) -> Belief:
+    arms, size = grid.rows.shape
+    count = grid.latent.size
+    return Belief(
+        means=np.zeros((count, arms)),
+        variances=np.zeros((count, arms)),
+        loose=np.ones((count, arms)),
+        cov=np.zeros((count, size, size)),
+        evidence=no_evidence(grid.prior),
+    )
+
+
+@shared
+def begin(grid: Grid, belief: Belief, arm: int, value: float, count: float) -> None:
+    """The first arm to be seen fixes the level: the flat prior of c becomes proper."""
+    arms, size = grid.rows.shape
+    for g in range(grid.latent.size):
+        latent = grid.latent[g]
+        level = latent + 1.0 / count
+        corner = level
+        for i in range(1, size):
+            variance = grid.observed[g] * grid.sizes[i]
+            corner += variance * grid.rows[arm, i] ** 2
+            for j in range(1, size):
+                belief.cov[g, i, j] = 0.0
+            belief.cov[g, i, i] = variance
+            belief.cov[g, 0, i] = belief.cov[g, i, 0] = -variance * grid.rows[arm, i]
+        belief.cov[g, 0, 0] = corner
+        for a in range(arms):
+            distance = 0.0
+            for i in range(1, size):
+                step = grid.rows[a, i] - grid.rows[arm, i]
+                distance += grid.sizes[i] * step * step
+            belief.means[g, a] = value
+            belief.variances[g, a] = level + latent + grid.observed[g] * distance
+            belief.loose[g, a] = 1.0
+        belief.variances[g, arm] = 1.0 / count
+        belief.loose[g, arm] = 1.0 / (1.0 + latent * count)
+        belief.evidence.errors[g] = 0.0
+        belief.evidence.logdets[g] = 0.0
+        belief.evidence.alive[g] = 1
+
+
+@looped
+def absorb(grid: Grid, belief: Belief, arm: int, value: float, count: float) -> None:
+    """Take in the mean ``value`` of ``count`` more rewards of an arm."""
+    belief.evidence.seen[0] += count
+    if belief.evidence.seen[0] == count:
+        begin(grid, belief, arm, value, count)
+        return
+    arms, size = grid.rows.shape
+    gain = np.empty(size)
+    pull = np.empty(arms)
+    rows, cov = grid.rows, belief.cov
+    means, variances, loose = belief.means, belief.variances, belief.loose
+    for g in range(grid.latent.size):
+        if belief.evidence.alive[g] == 0:
+            continue
+        own = max(variances[g, arm], 0.0)
+        total = 1.0 / count + own
+        error = value - means[g, arm]
+        free = loose[g, arm]
+        for i in range(size):
+            inner = 0.0
+            for j in range(size):
+                inner += cov[g, i, j] * rows[arm, j]
+            gain[i] = free * inner
+        for a in range(arms):
+            inner = 0.0
+            for i in range(size):
+                inner += rows[a, i] * gain[i]
+            pull[a] = loose[g, a] * inner
+        pull[arm] = own
+        step = error / total
+        shrink = 1.0 / total
+        for a in range(arms):
+            means[g, a] += step * pull[a]
+            variances[g, a] -= shrink * pull[a] * pull[a]
+        for i in range(size):
+            factor = shrink * gain[i]
+            for j in range(size):
+                cov[g, i, j] -= factor * gain[j]
+        loose[g, arm] = 1.0 / (1.0 / free + grid.latent[g] * count)
+        belief.evidence.errors[g] += error * step
+        belief.evidence.logdets[g] += math.log(count * total)
+
+
+@looped
+def refresh(
+    grid: Grid, belief: Belief, counts: FloatArray, sums: FloatArray, squares: FloatArray
+) -> None:
+    """Everything anew from the counts, sums and sums of squares of all arms."""
+    belief.evidence.seen[0] = 0.0
+    within = 0.0
+    for arm in range(counts.size):
+        if counts[arm] > 0.0:
+            mean = sums[arm] / counts[arm]
+            absorb(grid, belief, arm, mean, counts[arm])
+            within += max(squares[arm] - mean * sums[arm], 0.0)
+    if belief.evidence.seen[0] > 0.0:
+        for g in range(grid.latent.size):
+            belief.evidence.errors[g] += within
+        weigh(grid.prior, belief.evidence)
+
+
+@looped
+def mixture(belief: Belief, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Mean and variance of every arm over all components, weighed, and the noise variance.
+
+    While all rewards were equal the variances are in units of the noise, and the noise
+    variance is given as -1.
+    """
+    count, arms = belief.means.shape
+    mean = np.zeros(arms)
+    variance = np.zeros(arms)
+    noise = 0.0
+    for g in range(count):
+        weight = weights[g]
+        if weight > FAINT:
+            for a in range(arms):
+                mean[a] += weight * belief.means[g, a]
+    for g in range(count):
+        weight = weights[g]
+        if weight > FAINT:
+            scale = noise_variance(belief.evidence, g)
+            noise += weight * scale
+            for a in range(arms):
+                off = belief.means[g, a] - mean[a]
+                variance[a] += weight * (off * off + scale * max(belief.variances[g, a], 0.0))
+    varied = belief.evidence.errors.max() > 0.0
+    return mean, variance, noise if varied else -1.0

@@ -1,0 +1,105 @@
+"""Three scales that nobody knows: of what features explain, of what is latent, of the noise.
+
+    reward of arm a = r_a + noise,        noise ~ N(0, s)
+    r_a = c + x_a'm + u_a,                c flat, m ~ N(0, s o I), u_a ~ N(0, s l)
+
+o and l are the variances of the observed and the latent part in units of the noise variance
+s. They live on a grid, each point of which is a component. Within a component everything is
+conjugate: r is Gaussian given s, s is inverse gamma (prior 1/s), so r is Student t. The
+weight of a component after n rewards is its prior weight times its marginal likelihood
+
+    det^(-1/2) E^(-(n - 1)/2),
+
+with E the sum of the squared prediction errors, each over its variance in units of s, and det
+the product of those variances. Nothing is plugged in: every answer is an average over the
+components. n - 1, because the flat c takes one reward to be known at all.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from rolf.kernel import looped, shared
+from rolf.types import FloatArray, IntArray
+
+#: log weight, against the best, below which a component is left out until the next refresh
+LOST = -30.0
+#: decisions weigh components by this power of their posterior weight. Scales are learned from
+#: the few arms that were played, which were chosen for being good; believing them as fast as
+#: the likelihood says locks in too early (benchmarks/regret.py).
+CAUTION = 0.4
+#: weight below which a component is not looked at in a decision
+FAINT = 1e-9
+
+#: share of the latent part in the variance between arms and its prior weight: the arcsine
+#: law Beta(1/2, 1/2), which has room for "nothing is latent" and for "everything is"
+SHARES = (0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.97)
+SHARE_WEIGHTS = (0.04, 0.05, 0.115, 0.185, 0.22, 0.19, 0.2)
+#: variance between arms in units of the noise variance, log-uniform
+TOTALS = np.logspace(-2.0, 5.0, 17)
+
+
+class Evidence(NamedTuple):
+    """Per component (G,): squared error, log determinant, posterior weight, weight in
+    decisions, whether it is still followed; and the number of rewards taken in (1,)."""
+
+    errors: FloatArray
+    logdets: FloatArray
+    weights: FloatArray
+    cautious: FloatArray
+    alive: IntArray
+    seen: FloatArray
+
+
+def components() -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Observed scale, latent scale and log prior weight of every component."""
+    total = np.repeat(TOTALS, len(SHARES))
+    share = np.tile(SHARES, TOTALS.size)
+    prior = np.log(np.tile(SHARE_WEIGHTS, TOTALS.size) / TOTALS.size)
+    return total * (1.0 - share), total * share, prior
+
+
+def no_evidence(prior: FloatArray) -> Evidence:
+    errors, logdets = np.zeros((2, prior.size))
+    alive = np.ones(prior.size, dtype=np.int64)
+    weights = np.exp(prior)
+    return Evidence(errors, logdets, weights, weights.copy(), alive, np.zeros(1))
+
+
+@looped
+def weigh(prior: FloatArray, evidence: Evidence) -> None:
+    """The weights of the components, and which of them are still worth following."""
+    power = 0.5 * (evidence.seen[0] - 1.0)
+    weights, cautious, alive = evidence.weights, evidence.cautious, evidence.alive
+    best = -math.inf
+    for g in range(prior.size):
+        if alive[g] == 1:
+            weight = prior[g] - 0.5 * evidence.logdets[g]
+            if evidence.errors[g] > 0.0:
+                weight -= power * math.log(evidence.errors[g])
+            weights[g] = weight
+            best = max(best, weight)
+    total = slow = 0.0
+    for g in range(prior.size):
+        if alive[g] == 1 and weights[g] - best < LOST:
+            alive[g] = 0
+        height = weights[g] - best
+        weights[g] = math.exp(height) if alive[g] == 1 else 0.0
+        cautious[g] = math.exp(CAUTION * height) if alive[g] == 1 else 0.0
+        total += weights[g]
+        slow += cautious[g]
+    for g in range(prior.size):
+        weights[g] /= total
+        cautious[g] /= slow
+
+
+@shared
+def noise_variance(evidence: Evidence, component: int) -> float:
+    """Posterior mean of s in a component; where it has none yet, generously large. While all
+    rewards were equal there is no scale: variances are then in units of the noise."""
+    if evidence.errors[component] > 0.0:
+        return float(evidence.errors[component] / max(evidence.seen[0] - 3.0, 0.5))
+    return 1.0

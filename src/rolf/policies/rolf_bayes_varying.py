@@ -1,0 +1,202 @@
+"""RoLF-Bayes for features that change with every ask.
+
+The latent part of an arm stays, its observed features are those of the round; the three
+scales are learned as for fixed features (``estimators/varying_posterior.py``). The score of an
+arm is its posterior mean plus ``width`` posterior standard deviations, over all scales.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rolf.checks import between
+from rolf.estimators.ridge import from_history
+from rolf.estimators.varying_posterior import (
+    Totals,
+    VaryingBelief,
+    VaryingGrid,
+    no_totals,
+    varying_absorb,
+    varying_component,
+    varying_grid,
+    varying_mixture,
+    varying_refresh,
+    varying_start,
+)
+from rolf.kernel import implements
+from rolf.linalg import argmax, pick, tie_shares
+from rolf.policies.beliefs import Believer, Posterior, scores
+from rolf.policies.inputs import as_history_rows, given, read_features
+from rolf.policies.operations import choose, estimate, probabilities, rebuild, update
+from rolf.types import Choice, FloatArray, Generator, IntArray, Seed
+
+
+class Params(NamedTuple):
+    grid: VaryingGrid
+    width: float
+
+
+class State(NamedTuple):
+    clock: IntArray  # rounds
+    totals: Totals  # of rewards less the anchor
+    anchor: FloatArray  # the first reward, so that a high level costs no digits
+    waiting: FloatArray  # decisions without their reward, per arm
+    belief: VaryingBelief
+
+
+def init(params: Params, arms: int) -> State:
+    totals = no_totals(arms, params.grid.sizes.size)
+    clock = np.zeros(1, dtype=np.int64)
+    return State(clock, totals, np.zeros(1), np.zeros(arms), varying_start(params.grid))
+
+
+@implements(choose, Params)
+def _choose(
+    params: Params, state: State, features: FloatArray, available: IntArray, rng: Generator
+) -> Choice:
+    state.clock[0] += 1
+    belief = state.belief
+    mean, variance, noise = varying_mixture(
+        params.grid, belief, state.totals, features, belief.evidence.cautious
+    )
+    bounds = scores(mean, variance, noise, state.waiting, params.width)
+    arm, ties, _ = pick(bounds, available, rng)
+    state.waiting[arm] += 1.0
+    return Choice(arm, 1.0 / ties, argmax(mean, available), arm, True)
+
+
+@implements(update, Params)
+def _update(params: Params, state: State, choice: Choice, row: FloatArray, reward: float) -> None:
+    if state.belief.evidence.seen[0] == 0.0:
+        state.anchor[0] = reward
+    state.waiting[choice.arm] -= 1.0
+    value = reward - state.anchor[0]
+    varying_absorb(params.grid, state.belief, state.totals, choice.arm, row, value)
+
+
+@implements(estimate, Params)
+def _estimate(params: Params, state: State, features: FloatArray) -> FloatArray:
+    belief = state.belief
+    weights = belief.evidence.weights
+    mean, _, _ = varying_mixture(params.grid, belief, state.totals, features, weights)
+    out: FloatArray = mean + state.anchor[0]
+    return out
+
+
+@implements(probabilities, Params)
+def _probabilities(
+    params: Params, state: State, features: FloatArray, available: IntArray
+) -> FloatArray:
+    belief = state.belief
+    mean, variance, noise = varying_mixture(
+        params.grid, belief, state.totals, features, belief.evidence.cautious
+    )
+    return tie_shares(scores(mean, variance, noise, state.waiting, params.width)[available])
+
+
+@implements(rebuild, Params)
+def _rebuild(params: Params, state: State) -> None:
+    varying_refresh(params.grid, state.belief, state.totals)
+
+
+class RoLFBayesVarying(Believer):
+    """RoLF-Bayes for features that change with every ask.
+
+    Args:
+        features: (K, d): how many arms and features there are, how the arms are called, and
+            in what units the features will come; the values come with every ``ask``.
+        width: the bonus of an arm of which little is known, in posterior standard deviations.
+        seed: of this policy's own draws, which only break ties.
+
+    >>> policy = RoLFBayesVarying([[1.0], [2.0]], seed=1)
+    >>> decision = policy.ask(features=[[0.5], [0.1]])
+    >>> policy.tell(decision, 1.0)
+    """
+
+    name = "rolf-bayes-varying"
+    summary = "RoLF-Bayes for features that vary over time"
+    totals = (
+        "clock",
+        "totals.counts",
+        "totals.sums",
+        "totals.rows",
+        "totals.moment",
+        "totals.cross",
+        "totals.squares",
+    )
+    derived = ("belief.coef", "belief.cov")
+    varying = True
+
+    def __init__(self, features: Any, *, width: float = 2.75, seed: Seed = None) -> None:
+        options = given(locals())
+        arms = read_features(features)
+        params = Params(varying_grid(arms.features), between("width", width, 0.0, math.inf))
+        super().__init__(arms, params, init(params, arms.count), options, seed)
+        self._observed, self._latent = params.grid.observed, params.grid.latent
+
+    def _history_features(self, features: Any, count: int) -> FloatArray:
+        return as_history_rows(features, count, self.arms)
+
+    def _learn(
+        self, positions: IntArray, rewards: FloatArray, rows: FloatArray, chances: FloatArray
+    ) -> None:
+        state = self._state
+        totals = state.totals
+        if state.belief.evidence.seen[0] == 0.0:
+            state.anchor[0] = rewards[0]
+        values = rewards - state.anchor[0]
+        full = np.column_stack([np.ones(values.size), rows])
+        counts, sums = from_history(self.arms.count, positions, values)
+        totals.counts[:] += counts
+        totals.sums[:] += sums
+        np.add.at(totals.rows, positions, full)
+        totals.moment[:] += full.T @ full
+        totals.cross[:] += full.T @ values
+        totals.squares[:] += values @ values
+
+    def _posterior(self, features: FloatArray) -> Posterior:
+        grid, belief, totals = self.params.grid, self._state.belief, self._state.totals
+        live = np.flatnonzero(belief.evidence.weights > 0.0)
+        means, variances = np.zeros((2, live.size, self.arms.count))
+        for place, g in enumerate(live):
+            varying_component(
+                grid, belief, totals, int(g), features, means[place], variances[place]
+            )
+        loose = 1.0 / (1.0 + grid.latent[live, None] * totals.counts)
+        held = (1.0 - loose) / np.maximum(totals.counts, 1.0)
+        rows = np.column_stack([np.ones(self.arms.count), features])
+        return Posterior(
+            belief.evidence.weights[live],
+            belief.evidence.errors[live],
+            means,
+            variances,
+            rows - held[:, :, None] * totals.rows,
+            grid.latent[live, None] * loose,
+            belief.cov[live],
+        )
+
+    @classmethod
+    def _aligned(cls, states: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        seen = [each["state"] for each in states if any(each["state"]["totals.counts"])]
+        wanted = seen[0]["anchor"][0] if seen else 0.0
+        return [_anchored(each, wanted) for each in states]
+
+
+def _anchored(data: dict[str, Any], wanted: float) -> dict[str, Any]:
+    """A saved state with its totals taken from the level ``wanted``."""
+    state = data["state"]
+    counts, sums, rows, cross = (
+        np.array(state[f"totals.{name}"]) for name in ("counts", "sums", "rows", "cross")
+    )
+    step = state["anchor"][0] - wanted
+    squares = state["totals.squares"][0] + 2.0 * step * sums.sum() + counts.sum() * step * step
+    moved = {
+        "anchor": [wanted],
+        "totals.sums": (sums + counts * step).tolist(),
+        "totals.cross": (cross + step * rows.sum(axis=0)).tolist(),
+        "totals.squares": [squares],
+    }
+    return {**data, "state": {**state, **moved}}
