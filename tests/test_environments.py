@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import math
 import subprocess
 import sys
 
 import gymnasium
 import numpy as np
 import pytest
+import scipy.stats
 from gymnasium.utils.env_checker import check_env
 
 import rolf
@@ -23,6 +26,8 @@ PROBLEMS = {
     "varying": environments.varying(arms=5, observed=3),
     "both": environments.varying(arms=5, observed=3, latent="varying"),
     "one": environments.Problem([[1.0], [2.0]], [0.0, 1.0]),
+    "synthetic": environments.synthetic(arms=5, observed=2, rewards="student"),
+    "bernoulli": environments.synthetic(arms=5, observed=2, rewards="bernoulli"),
 }
 
 
@@ -61,6 +66,144 @@ def test_three_arms_needs_sensible_sizes(bad):
 def test_varying_needs_sensible_arguments(bad):
     with pytest.raises(InvalidArgument, match=next(iter(bad))):
         environments.varying(**bad)
+
+
+def drawn_rewards(problem, arm, number=20_000):
+    rng = np.random.default_rng(0)
+    return np.array([problem.reward(arm, rng) for _ in range(number)])
+
+
+def test_gaussian_rewards_keep_their_stream():
+    problem = environments.Problem([[1.0], [2.0]], [0.25, 1.0], 0.5)
+    normals = np.random.default_rng(0).standard_normal(100)
+    assert (drawn_rewards(problem, 0, 100) == 0.25 + 0.5 * normals).all()
+    assert problem.describe()["rewards"] == "gaussian"
+
+
+@pytest.mark.parametrize(
+    ("rewards", "wanted"),
+    [
+        ("gaussian", scipy.stats.norm(0.25, 0.5)),
+        ("student", scipy.stats.t(3, 0.25, 0.5 / math.sqrt(3.0))),  # of standard deviation 0.5
+    ],
+)
+def test_how_rewards_scatter(rewards, wanted):
+    problem = environments.Problem([[1.0], [2.0]], [0.25, 1.0], 0.5, rewards=rewards)
+    assert wanted.std() == pytest.approx(0.5)
+    assert problem.noise == 0.5
+    # false alarms: 1e-6 for the distribution, 6e-7 (five standard errors) for the mean
+    seen = drawn_rewards(problem, 0)
+    assert scipy.stats.kstest(seen, wanted.cdf).pvalue > 1e-6
+    assert abs(seen.mean() - 0.25) < 5 * 0.5 / math.sqrt(seen.size)
+
+
+def test_bernoulli_rewards():
+    problem = environments.Problem(np.eye(4), [0.0, 0.3, 0.5, 1.0], 77.0, rewards="bernoulli")
+    assert problem.noise == pytest.approx(math.sqrt((0.21 + 0.25) / 4))
+    assert problem.describe()["rewards"] == "bernoulli"
+    assert set(drawn_rewards(problem, 0)) == {0.0}
+    assert set(drawn_rewards(problem, 3)) == {1.0}
+    for arm in (1, 2):
+        seen, mean = drawn_rewards(problem, arm), problem.means[arm]
+        assert set(seen) == {0.0, 1.0}
+        # five standard errors: a false alarm in 6e-7
+        assert abs(seen.mean() - mean) < 5 * math.sqrt(mean * (1 - mean) / seen.size)
+
+
+@pytest.mark.parametrize("means", [[-0.01, 0.5], [0.5, 1.01]])
+def test_bernoulli_means_are_probabilities(means):
+    with pytest.raises(InvalidArgument, match="means"):
+        environments.Problem([[1.0], [2.0]], means, rewards="bernoulli")
+
+
+@pytest.mark.parametrize("rewards", ["poisson", None, 1, ["gaussian"]])
+def test_rewards_are_named(rewards):
+    with pytest.raises(InvalidArgument, match="rewards"):
+        environments.Problem([[1.0], [2.0]], [0.5, 0.5], rewards=rewards)
+    with pytest.raises(InvalidArgument, match="rewards"):
+        environments.synthetic(rewards=rewards)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"arms": 1},
+        {"observed": 0},
+        {"latent": "none"},
+        {"share": -0.1},
+        {"share": 1.1},
+        {"noise": -1.0},
+        {"spread": 0.0},
+        {"scale": 0.0},
+        {"shift": math.nan},
+        {"shift": math.inf},
+        {"rewards": "bernoulli", "shift": 1.0},
+        {"rewards": "bernoulli", "scale": 2.0},
+    ],
+)
+def test_synthetic_needs_sensible_arguments(bad):
+    with pytest.raises(InvalidArgument, match=list(bad)[-1]):
+        environments.synthetic(**bad)
+
+
+def unexplained(problem):
+    """The part of the means that no linear function of the features gives."""
+    fitted = problem.features @ np.linalg.lstsq(problem.features, problem.means)[0]
+    return problem.means - fitted
+
+
+@pytest.mark.parametrize("latent", ["dense", "sparse"])
+def test_the_share_of_the_features(latent):
+    whole, none, half = (
+        environments.synthetic(share=share, latent=latent, spread=0.7).draw(4)
+        for share in (1.0, 0.0, 0.5)
+    )
+    assert whole.features.shape == (30, 8)
+    assert np.abs(unexplained(whole)).max() < 1e-12
+    assert (none.features == whole.features).all()  # the same draw, only weighed differently
+    assert np.allclose(half.means, math.sqrt(0.5) * (whole.means + none.means))
+    for problem in (whole, none):
+        assert problem.means.std() == pytest.approx(0.7)
+    count = 30 if latent == "dense" else 6
+    assert (none.means != 0.0).sum() == count
+
+
+@pytest.mark.parametrize(("arms", "count"), [(2, 1), (4, 1), (5, 1), (10, 2), (30, 6), (34, 6)])
+def test_a_fifth_of_the_arms_is_special(arms, count):
+    for seed in range(20):
+        family = environments.synthetic(arms=arms, observed=1, share=0.0, latent="sparse")
+        sizes = np.abs(family.draw(seed).means)
+        sizes = sizes[sizes > 0.0]
+        assert sizes.size == count
+        assert sizes.max() <= 2.0 * sizes.min()
+
+
+def test_shift_and_scale_change_the_unit_and_nothing_else():
+    base = environments.synthetic(noise=0.3).draw(2)
+    moved = environments.synthetic(noise=0.3, shift=40.0, scale=1000.0).draw(2)
+    assert (moved.means == 40.0 + 1000.0 * base.means).all()
+    assert moved.noise == 0.3 * 1000.0
+    assert (moved.features == base.features).all()
+
+
+def test_synthetic_bernoulli_means():
+    base = environments.synthetic(arms=200, spread=0.5).draw(3)
+    coins = environments.synthetic(arms=200, noise=9.0, spread=7.0, rewards="bernoulli").draw(3)
+    assert np.allclose(coins.means, np.clip(0.5 + 0.5 * base.means, 0.02, 0.98))
+    assert {coins.means.min(), coins.means.max()} == {0.02, 0.98}
+    assert coins.noise == pytest.approx(math.sqrt(np.mean(coins.means * (1.0 - coins.means))))
+    description = environments.synthetic(rewards="bernoulli").describe()
+    assert description["problem"] == "synthetic"
+    assert json.loads(json.dumps(description)) == description
+
+
+@pytest.mark.parametrize("rewards", ["gaussian", "student", "bernoulli"])
+def test_compiled_equals_python_for_every_kind_of_rewards(rewards):
+    family = environments.synthetic(arms=6, observed=2, rewards=rewards)
+    options = {"rounds": 200, "runs": 3, "seed": 0}
+    fast = rolf.simulate({"u": "ucb"}, family, **options)
+    slow = rolf.simulate({"u": "ucb"}, family, compiled=False, **options)
+    assert np.allclose(fast.regret, slow.regret, rtol=0.0, atol=1e-9)
 
 
 def rounds_of(problem, number, seed=0):

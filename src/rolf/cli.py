@@ -31,6 +31,7 @@ INTERRUPTED = 130  # the exit code into which typer turns Ctrl-C
 
 FAMILIES: dict[str, Callable[..., Any]] = {
     "paper": rolf.environments.paper,
+    "synthetic": rolf.environments.synthetic,
     "varying": rolf.environments.varying,
     "two-arms": rolf.environments.two_arms,
     "three-arms": rolf.environments.three_arms,

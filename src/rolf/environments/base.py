@@ -27,13 +27,18 @@ def respond(problem: Any, mean: float, rng: Generator) -> float:
     raise NotImplementedError
 
 
+GAUSSIAN, STUDENT, BERNOULLI = range(3)
+KINDS = {"gaussian": GAUSSIAN, "student": STUDENT, "bernoulli": BERNOULLI}
+
+
 class Fixed(NamedTuple):
-    """Fixed features and means, Gaussian noise."""
+    """Fixed features and means; one class for every kind of rewards, so that one loop serves."""
 
     features: FloatArray
     means: FloatArray
     best: float
     noise: float
+    kind: int  # of rewards: a value of KINDS
 
 
 @implements(look, Fixed)
@@ -43,7 +48,14 @@ def _look(problem: Fixed, round: int, rng: Generator) -> tuple[FloatArray, Float
 
 @implements(respond, Fixed)
 def _respond(problem: Fixed, mean: float, rng: Generator) -> float:
-    return mean + problem.noise * rng.standard_normal()
+    if problem.kind == BERNOULLI:
+        return 1.0 if rng.random() < mean else 0.0
+    drawn = rng.standard_normal()
+    if problem.kind == STUDENT:  # from normals: rng.standard_t takes seconds to compile
+        first, second, third = rng.standard_normal(), rng.standard_normal(), rng.standard_normal()
+        # t_3 is z / sqrt(chi2_3 / 3), of variance 3
+        drawn /= math.sqrt(first * first + second * second + third * third)
+    return mean + problem.noise * drawn
 
 
 # --- what people hold -----------------------------------------------------------------------
@@ -57,16 +69,30 @@ class Family(Protocol):
     def describe(self) -> dict[str, Any]: ...
 
 
+def kind_of_rewards(rewards: Any) -> str:
+    """Check the name of a kind of rewards."""
+    if not isinstance(rewards, str) or rewards not in KINDS:
+        raise InvalidArgument("rewards", rewards, '"gaussian", "student" or "bernoulli"')
+    return rewards
+
+
 class Problem:
     """One bandit problem with fixed features.
 
     Args:
         features: (K, d) observed features.
         means: (K,) true mean rewards.
-        noise: standard deviation of the Gaussian noise.
+        noise: standard deviation of the rewards around their mean. Bernoulli rewards have
+            their own: what is given is not used, and ``.noise`` is the root of their mean
+            variance, sqrt(mean of m (1 - m)) over the arms.
+        rewards: how they scatter around the mean: "gaussian"; "student", heavy-tailed:
+            Student's t with 3 degrees of freedom; or "bernoulli": 1 with probability mean,
+            else 0, for means in [0, 1].
     """
 
-    def __init__(self, features: Any, means: Any, noise: float = 0.1) -> None:
+    def __init__(
+        self, features: Any, means: Any, noise: float = 0.1, *, rewards: str = "gaussian"
+    ) -> None:
         try:
             table = np.array(features, dtype=np.float64, order="C")
             values = np.array(means, dtype=np.float64)
@@ -79,7 +105,13 @@ class Problem:
             raise InvalidArgument("means", means, f"{table.shape[0]} finite numbers, one an arm")
         self.features: FloatArray = table
         self.means: FloatArray = values
-        self.noise = between("noise", noise, 0.0, math.inf, inclusive=True)
+        self.rewards = kind_of_rewards(rewards)
+        if rewards == "bernoulli":
+            if ((values < 0.0) | (values > 1.0)).any():
+                raise InvalidArgument("means", means, "between 0 and 1 for Bernoulli rewards")
+            self.noise = math.sqrt(float(np.mean(values * (1.0 - values))))
+        else:
+            self.noise = between("noise", noise, 0.0, math.inf, inclusive=True)
 
     @property
     def best(self) -> int:
@@ -88,7 +120,8 @@ class Problem:
 
     @property
     def params(self) -> Fixed:
-        return Fixed(self.features, self.means, float(self.means.max()), self.noise)
+        kind = KINDS[self.rewards]
+        return Fixed(self.features, self.means, float(self.means.max()), self.noise, kind)
 
     def reward(self, arm: int, rng: Generator) -> float:
         """A reward of one arm."""
@@ -101,6 +134,7 @@ class Problem:
             "features": self.features.tolist(),
             "means": self.means.tolist(),
             "noise": self.noise,
+            "rewards": self.rewards,
         }
 
     def __repr__(self) -> str:
