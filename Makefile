@@ -21,6 +21,7 @@ figures: $(INSTALLED)
 	cp out/paper.png docs/images/paper.png
 	$(BIN)/python docs/scripts/model_figures.py
 	$(BIN)/python docs/scripts/result_figures.py
+	$(BIN)/python docs/scripts/trust_figure.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -13,6 +13,8 @@ named with --policy is played anew each time.
     python benchmarks/regret.py --stage ours --stage report \\
         --policy rolf-bayes --policy rolf-bayes --options '{"width": 2.0}'
     python benchmarks/regret.py --stage report --markdown regret.md
+
+--policy also takes the other rules of benchmarks/rules.py.
 """
 
 from __future__ import annotations
@@ -29,86 +31,14 @@ from typing import Any
 import numpy as np
 
 import rolf
-from rolf.environments import paper, synthetic
+from regret_cells import CELLS, OFFSETS, level, one_play, quiet
+from rules import RULES
 
 STAGES = ("specialists", "rolf", "ours", "report")
-NOISES = (0.04, 0.1, 0.5)
 UNIT = math.sqrt(-2.0 * math.log(1e-4))  # UCB's width at one play is this times its scale
-COIN = 0.45  # the noise that specialists are told where rewards are Bernoulli
 
 Record = dict[str, Any]
 Plan = dict[str, tuple[str, dict[str, Any]]]  # label to name and options
-
-
-# --- cells -----------------------------------------------------------------------------------
-
-
-def _name(family: Any, *extra: str) -> str:
-    latent = family.latent if family.share < 1.0 else "all seen"
-    parts = [f"K={family.arms} d={family.observed}", f"share {family.share:g}", latent]
-    if family.rewards != "bernoulli":
-        parts.append(f"noise {family.noise:g}")
-    return ", ".join([*parts, *extra])
-
-
-def _systematic() -> list[Any]:
-    """24 cells: arms x features x share, less six, with noise and latent kind in rotation."""
-    out = []
-    for i, arms in enumerate((10, 30, 100)):
-        sizes = (1, round(arms / 4), arms)
-        grid = [(j, k, share) for j in range(3) for k, share in enumerate((0.5, 0.9, 1.0))]
-        # two of nine are left out for each K, of all of them each size and each share twice
-        kept = [(j, i + j + 2 * k, share) for j, k, share in grid if i == j or (i + j + k) % 3 != 2]
-        for j, turn, share in [*kept, ((i + 1) % 3, i, 0.0)]:
-            latent = ("dense", "sparse")[(turn % 3 + j) % 2]
-            noise = NOISES[turn % 3]
-            out.append(
-                synthetic(arms=arms, observed=sizes[j], share=share, latent=latent, noise=noise)
-            )
-    return out
-
-
-def _cells() -> dict[str, Any]:
-    panels = [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)]
-    out: dict[str, Any] = {
-        f"paper {scenario}.{case}, noise {noise:g}": paper(scenario, case, noise=noise)
-        for scenario, case in panels
-        for noise in NOISES
-    }
-    out |= {_name(family): family for family in _systematic()}
-    # Those below that differ from a cell above in one thing play the same problems.
-    base: dict[str, Any] = {"arms": 30, "observed": 8, "share": 0.9, "latent": "dense"}
-    small: dict[str, Any] = {"arms": 10, "observed": 2, "share": 0.5, "latent": "sparse"}
-    large: dict[str, Any] = {"arms": 100, "observed": 25, "share": 0.5, "latent": "sparse"}
-    for sizes, noise in ((small, 0.5), (base, 0.1), (large, 0.1)):
-        family = synthetic(**sizes, noise=noise, rewards="student")
-        out[_name(family, "heavy tails")] = family
-    for sizes in (small, base, large):
-        family = synthetic(**sizes, rewards="bernoulli")
-        out[_name(family, "Bernoulli")] = family
-    for noise in (0.1, 0.5):
-        family = synthetic(**base, noise=noise, shift=40.0)
-        out[_name(family, "around 40")] = family
-    family = synthetic(**base, noise=0.1, scale=1000.0)
-    out[_name(family, "times 1000")] = family
-    return out
-
-
-CELLS: dict[str, Any] = _cells()
-# The two panels of scenario 2 are one distribution: other seeds, so that they say two things.
-OFFSETS = {f"paper 2.2, noise {noise:g}": 1 for noise in NOISES}
-
-
-def level(family: Any) -> float:
-    """The standard deviation of the noise that specialists are told."""
-    if getattr(family, "rewards", "gaussian") == "bernoulli":
-        return COIN
-    return float(family.noise * getattr(family, "scale", 1.0))
-
-
-def quiet(family: Any) -> bool:
-    """Whether the noise, in the unit of the rewards, is at most 0.1."""
-    return level(family) <= 0.1 * getattr(family, "scale", 1.0)
 
 
 # --- who plays -------------------------------------------------------------------------------
@@ -171,7 +101,10 @@ def measure(args: argparse.Namespace, stage: str, cell: str, plan: Plan) -> int:
     todo = {key: record for key, record in records.items() if key not in known}
     if not todo:
         return 0
-    entries = {record["label"]: plan[record["label"]] for record in todo.values()}
+    entries: dict[str, Any] = {
+        record["label"]: (RULES.get(record["policy"], record["policy"]), record["options"])
+        for record in todo.values()
+    }
     result = rolf.simulate(
         entries, family, rounds=args.rounds, runs=args.runs, seed=seed, jobs=args.jobs
     )
@@ -204,10 +137,25 @@ class Book:
         found = [label for stages in self.cells.values() for label in stages.get("ours", {})]
         asked = [our_label(*pair) for pair in args.policy or ()]
         self.rules = [label for label in asked or dict.fromkeys(found) if label in found]
+        # Where the best specialist loses no more than one random play costs, a ratio to it
+        # measures the luck of the first play.
+        best = {cell: self.best(cell, "specialists") for cell in self.cells}
+        self.won = [c for c, each in best.items() if each and each["mean"] <= one_play(CELLS[c])]
 
     def best(self, cell: str, stage: str) -> Record | None:
         records = self.cells[cell].get(stage, {}).values()
         return min(records, key=lambda record: record["mean"], default=None)
+
+    def everywhere(self) -> str:
+        """The specialist that does best with one setting in all cells, and how well."""
+        ratios: dict[str, list[float]] = {}
+        for cell, stages in self.cells.items():
+            for label, record in stages.get("specialists", {}).items():
+                best = self.best(cell, "specialists")
+                ratios.setdefault(label, []).append(record["mean"] / best["mean"] if best else 1.0)
+        means = {label: float(np.exp(np.mean(np.log(each)))) for label, each in ratios.items()}
+        label = min(means, key=lambda each: means[each], default="")
+        return f"{label}, geometric mean {means[label]:.2f}" if means else ""
 
     def ours(self, cell: str, rule: str) -> Record | None:
         return self.cells[cell].get("ours", {}).get(rule)
@@ -271,12 +219,18 @@ def summary_table(book: Book) -> Rows:
     add("cells", "specialists", book.cells, lambda known: str(len(known)))
     add("/ specialist, geometric mean", "specialists", book.cells, geometric)
     add("/ specialist, worst", "specialists", book.cells, worst)
+    rest = [cell for cell in book.cells if cell not in book.won]
+    title = f"/ specialist, without the {len(book.won)} won at the first play"
+    add(title + ", geometric mean", "specialists", rest, geometric)
+    add(title + ", worst", "specialists", rest, worst)
     above = lambda known: str(sum(value > 2.0 for value in known.values()))  # noqa: E731
     add("/ specialist, cells above 2", "specialists", book.cells, above)
     add("/ RoLF, geometric mean", "rolf", book.cells, geometric)
     add("/ RoLF, worst, noise up to 0.1", "rolf", calm, worst)
     add("/ RoLF, worst", "rolf", book.cells, worst)
     add("worst run / mean, largest", "itself", book.cells, worst)
+    far = lambda known: str(sum(value > 4.0 for value in known.values()))  # noqa: E731
+    add("worst run / mean, cells above 4", "itself", book.cells, far)
     return rows
 
 
@@ -328,6 +282,10 @@ def report(args: argparse.Namespace) -> None:
     print("\n\n".join([title, *map(plain, tables)]))
     kinds = Counter(named(book.best(cell, "specialists")).split(" ")[0] for cell in book.cells)
     print("\nbest specialist: " + ", ".join(f"{k} {n}" for k, n in kinds.most_common() if k))
+    print(f"best with one setting for all cells, told the noise: {book.everywhere()}")
+    records = [book.best(cell, "specialists") for cell in book.cells]
+    far = sum(record["worst"] > 4.0 * record["mean"] for record in records if record)
+    print(f"best specialist, worst run / mean above 4: {far} cells")
     if args.markdown:
         args.markdown.write_text("\n\n".join([title, *map(markdown, tables)]) + "\n")
         print(f"written: {args.markdown}")

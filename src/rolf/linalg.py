@@ -170,6 +170,32 @@ def solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
 
 
+def _inverse(matrix: FloatArray) -> tuple[FloatArray, float]:
+    # Gauss-Jordan without pivoting, in place: the matrix is positive definite.
+    size = matrix.shape[0]
+    out = matrix.copy()
+    logdet = 0.0
+    for k in range(size):
+        pivot = out[k, k]
+        logdet += math.log(pivot)
+        out[k, k] = 1.0
+        for j in range(size):
+            out[k, j] /= pivot
+        for i in range(size):
+            if i != k:
+                factor = out[i, k]
+                out[i, k] = 0.0
+                for j in range(size):
+                    out[i, j] -= factor * out[k, j]
+    return out, logdet
+
+
+@primitive(_inverse)
+def inverse(matrix: FloatArray) -> tuple[FloatArray, float]:
+    """Inverse and log determinant of a positive definite matrix."""
+    return np.linalg.inv(matrix), float(np.linalg.slogdet(matrix)[1])
+
+
 @shared
 def root_update(root: FloatArray, vector: FloatArray) -> tuple[FloatArray, float]:
     """Follow ``M += vector vector'`` in a square root of the inverse of M.

@@ -25,7 +25,8 @@ import numpy as np
 from rolf.kernel import looped, shared
 from rolf.types import FloatArray, IntArray
 
-#: log weight, against the best, below which a component is left out until the next refresh
+#: log weight, against the best, below which a component is left out until the next refresh: a
+#: weight of 1e-13, and of 6e-6 in decisions
 LOST = -30.0
 #: decisions weigh components by this power of their posterior weight. Scales are learned from
 #: the few arms that were played, which were chosen for being good; believing them as fast as
@@ -72,14 +73,15 @@ def no_evidence(prior: FloatArray) -> Evidence:
 @looped
 def weigh(prior: FloatArray, evidence: Evidence) -> None:
     """The weights of the components, and which of them are still worth following."""
+    if evidence.errors.max() <= 0.0:  # all rewards were equal: nothing speaks for any scale
+        return
     power = 0.5 * (evidence.seen[0] - 1.0)
     weights, cautious, alive = evidence.weights, evidence.cautious, evidence.alive
     best = -math.inf
     for g in range(prior.size):
         if alive[g] == 1:
-            weight = prior[g] - 0.5 * evidence.logdets[g]
-            if evidence.errors[g] > 0.0:
-                weight -= power * math.log(evidence.errors[g])
+            error = max(evidence.errors[g], 1e-300)
+            weight = prior[g] - 0.5 * evidence.logdets[g] - power * math.log(error)
             weights[g] = weight
             best = max(best, weight)
     total = slow = 0.0

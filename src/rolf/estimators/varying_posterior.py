@@ -26,13 +26,16 @@ from rolf.estimators.scales import (
     weigh,
 )
 from rolf.kernel import looped, shared
+from rolf.linalg import inverse
 from rolf.types import FloatArray
 
 
 class VaryingGrid(NamedTuple):
-    """Prior variance of each coefficient at observed scale 1 (D,), the first one unused, and
-    per component (G,) observed and latent scale and log prior weight."""
+    """What is taken off the features (d,), prior variance of each coefficient at observed scale 1
+    (D,), the first one unused, and per component (G,) observed and latent scale and log prior
+    weight."""
 
+    centre: FloatArray
     sizes: FloatArray
     observed: FloatArray
     latent: FloatArray
@@ -60,17 +63,21 @@ class VaryingBelief(NamedTuple):
 
 
 def varying_grid(features: FloatArray) -> VaryingGrid:
-    """The grid for features whose units are those of ``features`` (K, d).
+    """The grid for features like ``features`` (K, d).
 
-    At observed scale 1 the observed part has variance about 1 if the features of a round are
-    as large as these; a column of zeros says nothing and counts as of size 1.
+    Their means over the arms are taken off, and at observed scale 1 the observed part has
+    variance about 1 for features that vary as these do. A column that is the same for all
+    arms says how large its values are; a column of zeros counts as of size 1.
     """
+    centre = features.mean(axis=0)
     largest = np.abs(features).max(axis=0)
     units = np.where(largest > 0.0, largest, 1.0)
-    squares = units**2 * np.mean((features / units) ** 2, axis=0)
-    squares = np.where(largest > 0.0, squares, 1.0)
-    sizes = np.append(0.0, 1.0 / (features.shape[1] * squares))
-    return VaryingGrid(sizes, *components())
+    spread = (features / units).std(axis=0)
+    flat = spread <= 16.0 * float(np.finfo(np.float64).eps)
+    spread = units * np.where(flat, 1.0, spread)
+    centre = np.where(flat, 0.0, centre)
+    sizes = np.append(0.0, 1.0 / (features.shape[1] * spread**2))
+    return VaryingGrid(centre, sizes, *components())
 
 
 def no_totals(arms: int, size: int) -> Totals:
@@ -225,25 +232,44 @@ def varying_mixture(
     return first, second, noise if varied else -1.0
 
 
+@looped
 def varying_refresh(grid: VaryingGrid, belief: VaryingBelief, totals: Totals) -> None:
     """Everything anew from the totals."""
     evidence = belief.evidence
+    arms, size = totals.rows.shape
     evidence.seen[0] = totals.counts.sum()
-    evidence.alive[:] = 1
     if evidence.seen[0] == 0.0:
         return
-    seen = totals.counts > 0.0
-    held = grid.latent[:, None] / (1.0 + grid.latent[:, None] * totals.counts[seen])  # (G, A)
-    rows, sums = totals.rows[seen], totals.sums[seen]
-    sizes = grid.observed[:, None] * grid.sizes[1:]
-    matrix = totals.moment - np.einsum("ga,ai,aj->gij", held, rows, rows)
-    inner = np.arange(1, grid.sizes.size)
-    matrix[:, inner, inner] += 1.0 / sizes
-    right = totals.cross - (held * sums) @ rows
-    belief.cov[:] = np.linalg.inv(matrix)
-    belief.coef[:] = np.einsum("gij,gj->gi", belief.cov, right)
-    explained = held @ sums**2 + np.einsum("gi,gi->g", right, belief.coef)
-    evidence.errors[:] = np.maximum(totals.squares[0] - explained, 0.0)
-    evidence.logdets[:] = np.log1p(grid.latent[:, None] * totals.counts[seen]).sum(axis=1)
-    evidence.logdets[:] += np.linalg.slogdet(matrix)[1] + np.log(sizes).sum(axis=1)
+    matrix, right = np.empty((size, size)), np.empty(size)
+    for g in range(grid.latent.size):
+        evidence.alive[g] = 1
+        logdet = 0.0
+        explained = 0.0
+        for i in range(size):
+            right[i] = totals.cross[i]
+            for j in range(size):
+                matrix[i, j] = totals.moment[i, j]
+        for a in range(arms):
+            held = grid.latent[g] / (1.0 + grid.latent[g] * totals.counts[a])
+            logdet += math.log(1.0 + grid.latent[g] * totals.counts[a])
+            explained += held * totals.sums[a] ** 2
+            for i in range(size):
+                factor = held * totals.rows[a, i]
+                right[i] -= factor * totals.sums[a]
+                for j in range(size):
+                    matrix[i, j] -= factor * totals.rows[a, j]
+        for i in range(1, size):
+            variance = grid.observed[g] * grid.sizes[i]
+            matrix[i, i] += 1.0 / variance
+            logdet += math.log(variance)
+        inverted, more = inverse(matrix)
+        for i in range(size):
+            inner = 0.0
+            for j in range(size):
+                belief.cov[g, i, j] = inverted[i, j]
+                inner += inverted[i, j] * right[j]
+            belief.coef[g, i] = inner
+            explained += inner * right[i]
+        evidence.errors[g] = max(totals.squares[0] - explained, 0.0)
+        evidence.logdets[g] = logdet + more
     weigh(grid.prior, evidence)

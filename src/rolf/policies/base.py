@@ -6,6 +6,7 @@ of ``Policy`` whose constructor checks arguments.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, overload
@@ -33,6 +34,8 @@ class Policy:
     derived: ClassVar[tuple[str, ...]] = ()
     #: state arrays that are the same in all states to be added, once they are aligned
     common: ClassVar[tuple[str, ...]] = ()
+    #: the largest reward, in absolute value, that its arithmetic can hold
+    largest: ClassVar[float] = math.inf
     #: whether features come with every ask
     varying: ClassVar[bool] = False
 
@@ -137,7 +140,7 @@ class Policy:
         """
         if isinstance(decision, Decision | str):
             key = decision if isinstance(decision, str) else decision.id
-            value = as_number(reward)
+            value = self._number(reward)
             with self._lock:
                 pending = self._pending.pop(key, None)
                 if pending is None:
@@ -145,7 +148,7 @@ class Policy:
                 self._update(self.params, self._state, pending.choice, pending.row, value)
             return
         keys = self._keys(decision)
-        values = [as_number(value) for value in np.asarray(reward, dtype=object).ravel()]
+        values = [self._number(value) for value in np.asarray(reward, dtype=object).ravel()]
         if len(keys) != len(values):
             raise InvalidArgument(
                 "reward", f"{len(values)} rewards", f"{len(keys)}, one a decision"
@@ -168,6 +171,12 @@ class Policy:
 
     def _recount(self) -> None:
         """Called when the waiting decisions changed otherwise than by ask and tell."""
+
+    def _number(self, reward: Any) -> float:
+        value = as_number(reward)
+        if abs(value) > self.largest:
+            raise InvalidArgument("reward", reward, f"a number of size up to {self.largest:g}")
+        return value
 
     @staticmethod
     def _keys(decisions: Sequence[Decision | str]) -> list[str]:
@@ -208,8 +217,10 @@ class Policy:
 
     def estimates(self, *, features: Any = None) -> Any:
         """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
-        values = estimate(self.params, self._state, self._round_features(features))
-        return self.arms.labelled(np.array(values))
+        table = self._round_features(features)
+        with self._lock:
+            values = np.array(estimate(self.params, self._state, table))
+        return self.arms.labelled(values)
 
     def probabilities(
         self, *, available: Iterable[Any] | None = None, features: Any = None, draws: int = 10_000
@@ -222,7 +233,8 @@ class Policy:
         arms = self._everything if available is None else self.arms.subset(available)
         table = self._round_features(features)
         out = np.zeros(self.arms.count)
-        out[arms] = self._probabilities(table, arms, draws)
+        with self._lock:
+            out[arms] = self._probabilities(table, arms, draws)
         return self.arms.labelled(out)
 
     def _probabilities(self, features: FloatArray, available: IntArray, draws: int) -> FloatArray:
@@ -231,7 +243,9 @@ class Policy:
     def rank(self, k: int | None = None, *, features: Any = None) -> list[Any]:
         """The ``k`` best arms by estimate, best first; all of them by default."""
         count = self.arms.count if k is None else whole("k", k, 1)
-        values = estimate(self.params, self._state, self._round_features(features))
+        table = self._round_features(features)
+        with self._lock:
+            values = np.array(estimate(self.params, self._state, table))
         order = np.argsort(-values, kind="stable")[:count]
         return [self.arms.labels[arm] for arm in order]
 
@@ -257,7 +271,7 @@ class Policy:
                 rewards by it; uniform by default.
         """
         positions = as_positions(self.arms, arms)
-        values = np.array([as_number(v) for v in np.asarray(rewards, dtype=object).ravel()])
+        values = np.array([self._number(v) for v in np.asarray(rewards, dtype=object).ravel()])
         if positions.size != values.size:
             raise InvalidArgument(
                 "rewards", f"{values.size} rewards", f"{positions.size}, one an arm"

@@ -15,7 +15,7 @@ import numpy as np
 from rolf.checks import between, whole
 from rolf.errors import MissingExtra
 from rolf.estimators.scales import Evidence
-from rolf.kernel import looped
+from rolf.kernel import looped, shared
 from rolf.policies.base import Policy
 from rolf.types import FloatArray
 
@@ -48,6 +48,13 @@ def scores(
     return out
 
 
+@shared
+def due(seen: float, arms: int) -> bool:
+    """Whether to start afresh from the totals: at powers of four, from 4K on. It takes up
+    components that were left out too early, and ends what rounding had piled up."""
+    return bool(seen >= 4.0 * arms and seen == 4.0 ** round(math.log(seen) / math.log(4.0)))
+
+
 class Posterior(NamedTuple):
     """The posterior of all arms, component by component.
 
@@ -62,12 +69,14 @@ class Posterior(NamedTuple):
     reach: FloatArray  # (L, K, D)
     alone: FloatArray  # (L, K)
     cov: FloatArray  # (L, D, D)
+    degrees: float  # of freedom: rewards less one
 
 
 class Believer(Policy):
     """A policy that holds a posterior over the arms and the scales."""
 
     common = ("anchor",)
+    largest = 1e140  # squares of rewards are added up
 
     #: observed and latent scale of every component, in units of the noise variance
     _observed: FloatArray
@@ -81,14 +90,12 @@ class Believer(Policy):
         evidence: Evidence = self._state.belief.evidence
         return evidence
 
-    @property
-    def _degrees(self) -> float:
-        return float(self._evidence.seen[0]) - 1.0
-
-    @property
-    def _vague(self) -> bool:
-        """Whether no scale is known yet: fewer than two rewards, or all of them equal."""
-        return self._degrees < 1.0 or float(self._evidence.errors.max()) <= 0.0
+    def _known(self, features: FloatArray) -> Posterior | None:
+        """The posterior, or None while no scale is known: all rewards so far were equal."""
+        with self._lock:
+            if float(self._evidence.errors.max()) <= 0.0:
+                return None
+            return self._posterior(features)
 
     def intervals(self, level: float = 0.9, *, features: Any = None) -> Any:
         """Posterior intervals of the arms' mean rewards.
@@ -103,14 +110,11 @@ class Believer(Policy):
         """
         level = between("level", level, 0.0, 1.0)
         table = self._round_features(features)
-        if self._vague:
-            ends = np.tile([-math.inf, math.inf], (self.arms.count, 1))
-        else:
-            with self._lock:
-                posterior = self._posterior(table)
+        ends = np.tile([-math.inf, math.inf], (self.arms.count, 1))
+        posterior = self._known(table)
+        if posterior is not None:
             tails = (0.5 * (1.0 - level), 0.5 * (1.0 + level))
-            ends = np.column_stack([self._quantile(posterior, tail) for tail in tails])
-            ends += self._state.anchor[0]
+            ends = np.column_stack([_quantile(posterior, tail) for tail in tails])
         if not self.arms.named:
             return ends
         try:
@@ -119,22 +123,6 @@ class Believer(Policy):
             hint = "arms with names need pandas: pip install 'rolf-bandits[all]'"
             raise MissingExtra(hint) from error
         return pandas.DataFrame(ends, index=self.arms.labels, columns=["low", "high"])
-
-    def _quantile(self, posterior: Posterior, chance: float) -> FloatArray:
-        """Of the mixture of Student t distributions, by bisection between its components'."""
-        from scipy.special import stdtr, stdtrit
-
-        degrees = self._degrees
-        spread = np.sqrt(posterior.errors[:, None] / degrees * posterior.variances)
-        each = posterior.means + spread * stdtrit(degrees, chance)
-        low, high = each.min(axis=0), each.max(axis=0)
-        spread = np.maximum(spread, 1e-300)
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            below = posterior.weights @ stdtr(degrees, (middle - posterior.means) / spread)
-            low = np.where(below < chance, middle, low)
-            high = np.where(below < chance, high, middle)
-        return np.asarray(0.5 * (low + high))
 
     def best(
         self, *, available: Iterable[Any] | None = None, features: Any = None, draws: int = 10_000
@@ -148,12 +136,11 @@ class Believer(Policy):
         table = self._round_features(features)
         draws = whole("draws", draws, 1)
         wins = np.zeros(self.arms.count)
-        if self._vague:
+        posterior = self._known(table)
+        if posterior is None:
             wins[arms] = 1.0 / arms.size
             return self.arms.labelled(wins)
-        with self._lock:
-            posterior = self._posterior(table)
-        rng = np.random.default_rng([self.rounds, draws])
+        rng = np.random.default_rng([int(posterior.degrees), draws])
         shares = rng.multinomial(draws, posterior.weights / posterior.weights.sum())
         for g in np.flatnonzero(shares):
             values, vectors = np.linalg.eigh(posterior.cov[g])
@@ -163,7 +150,9 @@ class Believer(Policy):
                 count = min(1000, shares[g] - begin)
                 steps = rng.standard_normal((count, root.shape[1])) @ reach.T
                 steps += np.sqrt(posterior.alone[g][arms]) * rng.standard_normal((count, arms.size))
-                steps *= np.sqrt(posterior.errors[g] / rng.chisquare(self._degrees, count))[:, None]
+                steps *= np.sqrt(posterior.errors[g] / rng.chisquare(posterior.degrees, count))[
+                    :, None
+                ]
                 drawn = posterior.means[g][arms] + steps
                 wins += np.bincount(arms[drawn.argmax(axis=1)], minlength=wins.size)
         return self.arms.labelled(wins / draws)
@@ -176,12 +165,12 @@ class Believer(Policy):
         not; ``explained`` is the share of the variance between arms that features explain,
         from 0 (ignore them) to 1 (trust them). NaN while nothing is known.
         """
-        if self._vague:
-            names = ("noise", "observed", "latent", "explained")
-            return dict.fromkeys(names, math.nan)
-        evidence = self._evidence
-        weights = evidence.weights
-        noise = evidence.errors / self._degrees
+        with self._lock:
+            evidence = self._evidence
+            degrees = float(evidence.seen[0]) - 1.0
+            if float(evidence.errors.max()) <= 0.0:
+                return dict.fromkeys(("noise", "observed", "latent", "explained"), math.nan)
+            weights, noise = evidence.weights.copy(), evidence.errors / degrees
         observed, latent = self._observed, self._latent
         return {
             "noise": math.sqrt(float(weights @ noise)),
@@ -195,3 +184,20 @@ class Believer(Policy):
         waiting[:] = 0.0
         for pending in self._pending.values():
             waiting[pending.choice.arm] += 1.0
+
+
+def _quantile(posterior: Posterior, chance: float) -> FloatArray:
+    """Of the mixture of Student t distributions, by bisection between its components'."""
+    from scipy.special import stdtr, stdtrit
+
+    degrees = posterior.degrees
+    spread = np.sqrt(posterior.errors[:, None] / degrees * posterior.variances)
+    each = posterior.means + spread * stdtrit(degrees, chance)
+    low, high = each.min(axis=0), each.max(axis=0)
+    spread = np.maximum(spread, 1e-300)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        below = posterior.weights @ stdtr(degrees, (middle - posterior.means) / spread)
+        low = np.where(below < chance, middle, low)
+        high = np.where(below < chance, high, middle)
+    return np.asarray(0.5 * (low + high))

@@ -19,9 +19,9 @@ from rolf.checks import between
 from rolf.estimators.posterior import Belief, Grid, absorb, make_grid, mixture, refresh, start
 from rolf.estimators.ridge import from_history
 from rolf.estimators.scales import weigh
-from rolf.kernel import implements, shared
+from rolf.kernel import implements
 from rolf.linalg import argmax, pick, tie_shares
-from rolf.policies.beliefs import Believer, Posterior, scores
+from rolf.policies.beliefs import Believer, Posterior, due, scores
 from rolf.policies.inputs import given, read_features
 from rolf.policies.operations import choose, estimate, probabilities, rebuild, update
 from rolf.types import Choice, FloatArray, Generator, IntArray, Seed
@@ -46,13 +46,6 @@ def init(params: Params) -> State:
     counts, sums, squares, waiting = np.zeros((4, params.grid.rows.shape[0]))
     clock = np.zeros(1, dtype=np.int64)
     return State(clock, counts, sums, squares, np.zeros(1), waiting, start(params.grid))
-
-
-@shared
-def due(seen: float, arms: int) -> bool:
-    """Whether to start afresh from the totals: at powers of four, from 4K on. It takes up
-    components that were left out too early, and ends what rounding had piled up."""
-    return bool(seen >= 4.0 * arms and seen == 4.0 ** round(math.log(seen) / math.log(4.0)))
 
 
 @implements(choose, Params)
@@ -154,11 +147,12 @@ class RoLFBayes(Believer):
         return Posterior(
             belief.evidence.weights[live],
             belief.evidence.errors[live],
-            belief.means[live],
+            belief.means[live] + self._state.anchor[0],
             np.maximum(belief.variances[live], 0.0),
             loose[:, :, None] * grid.rows,
             grid.latent[live, None] * loose,
             belief.cov[live],
+            float(belief.evidence.seen[0]) - 1.0,
         )
 
     @classmethod

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.checks import between
+from rolf.errors import InvalidArgument
 from rolf.estimators.ridge import from_history
 from rolf.estimators.varying_posterior import (
     Totals,
@@ -28,7 +29,7 @@ from rolf.estimators.varying_posterior import (
 )
 from rolf.kernel import implements
 from rolf.linalg import argmax, pick, tie_shares
-from rolf.policies.beliefs import Believer, Posterior, scores
+from rolf.policies.beliefs import Believer, Posterior, due, scores
 from rolf.policies.inputs import as_history_rows, given, read_features
 from rolf.policies.operations import choose, estimate, probabilities, rebuild, update
 from rolf.types import Choice, FloatArray, Generator, IntArray, Seed
@@ -59,8 +60,9 @@ def _choose(
 ) -> Choice:
     state.clock[0] += 1
     belief = state.belief
+    rows = features - params.grid.centre
     mean, variance, noise = varying_mixture(
-        params.grid, belief, state.totals, features, belief.evidence.cautious
+        params.grid, belief, state.totals, rows, belief.evidence.cautious
     )
     bounds = scores(mean, variance, noise, state.waiting, params.width)
     arm, ties, _ = pick(bounds, available, rng)
@@ -74,14 +76,18 @@ def _update(params: Params, state: State, choice: Choice, row: FloatArray, rewar
         state.anchor[0] = reward
     state.waiting[choice.arm] -= 1.0
     value = reward - state.anchor[0]
-    varying_absorb(params.grid, state.belief, state.totals, choice.arm, row, value)
+    shifted = row - params.grid.centre
+    varying_absorb(params.grid, state.belief, state.totals, choice.arm, shifted, value)
+    if due(state.belief.evidence.seen[0], state.waiting.size):
+        varying_refresh(params.grid, state.belief, state.totals)
 
 
 @implements(estimate, Params)
 def _estimate(params: Params, state: State, features: FloatArray) -> FloatArray:
     belief = state.belief
     weights = belief.evidence.weights
-    mean, _, _ = varying_mixture(params.grid, belief, state.totals, features, weights)
+    rows = features - params.grid.centre
+    mean, _, _ = varying_mixture(params.grid, belief, state.totals, rows, weights)
     out: FloatArray = mean + state.anchor[0]
     return out
 
@@ -91,8 +97,9 @@ def _probabilities(
     params: Params, state: State, features: FloatArray, available: IntArray
 ) -> FloatArray:
     belief = state.belief
+    rows = features - params.grid.centre
     mean, variance, noise = varying_mixture(
-        params.grid, belief, state.totals, features, belief.evidence.cautious
+        params.grid, belief, state.totals, rows, belief.evidence.cautious
     )
     return tie_shares(scores(mean, variance, noise, state.waiting, params.width)[available])
 
@@ -133,6 +140,9 @@ class RoLFBayesVarying(Believer):
     def __init__(self, features: Any, *, width: float = 2.75, seed: Seed = None) -> None:
         options = given(locals())
         arms = read_features(features)
+        sizes = np.abs(arms.features).max(axis=0)
+        if ((sizes > 1e100) | ((sizes > 0.0) & (sizes < 1e-100))).any():
+            raise InvalidArgument("features", features, "numbers of size 1e-100 to 1e100")
         params = Params(varying_grid(arms.features), between("width", width, 0.0, math.inf))
         super().__init__(arms, params, init(params, arms.count), options, seed)
         self._observed, self._latent = params.grid.observed, params.grid.latent
@@ -148,7 +158,7 @@ class RoLFBayesVarying(Believer):
         if state.belief.evidence.seen[0] == 0.0:
             state.anchor[0] = rewards[0]
         values = rewards - state.anchor[0]
-        full = np.column_stack([np.ones(values.size), rows])
+        full = np.column_stack([np.ones(values.size), rows - self.params.grid.centre])
         counts, sums = from_history(self.arms.count, positions, values)
         totals.counts[:] += counts
         totals.sums[:] += sums
@@ -159,6 +169,7 @@ class RoLFBayesVarying(Believer):
 
     def _posterior(self, features: FloatArray) -> Posterior:
         grid, belief, totals = self.params.grid, self._state.belief, self._state.totals
+        features = features - grid.centre
         live = np.flatnonzero(belief.evidence.weights > 0.0)
         means, variances = np.zeros((2, live.size, self.arms.count))
         for place, g in enumerate(live):
@@ -171,11 +182,12 @@ class RoLFBayesVarying(Believer):
         return Posterior(
             belief.evidence.weights[live],
             belief.evidence.errors[live],
-            means,
+            means + self._state.anchor[0],
             variances,
             rows - held[:, :, None] * totals.rows,
             grid.latent[live, None] * loose,
             belief.cov[live],
+            float(belief.evidence.seen[0]) - 1.0,
         )
 
     @classmethod

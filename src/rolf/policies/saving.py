@@ -34,6 +34,10 @@ def arrays(state: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from arrays(value, path + ".")
 
 
+def _derived(policy: Any, path: str) -> bool:
+    return any(path == each or path.startswith(each + ".") for each in policy.derived)
+
+
 def tag() -> str:
     """Eight digits that tell the decisions of one policy from those of any other."""
     return os.urandom(4).hex()
@@ -41,11 +45,7 @@ def tag() -> str:
 
 def save(policy: Any) -> dict[str, Any]:
     state = policy._state
-    kept = {
-        path: array.tolist()
-        for path, array in arrays(state)
-        if not any(path == each or path.startswith(each + ".") for each in policy.derived)
-    }
+    kept = {path: array.tolist() for path, array in arrays(state) if not _derived(policy, path)}
     if not policy.name:
         raise InvalidArgument(
             "name", "", f"{type(policy).__name__}.name, so that it can be found again"
@@ -80,11 +80,15 @@ def load(cls: Any, by_name: Mapping[str, Any], data: Any, seed: Seed) -> Any:
     try:
         policy = _blank(found, data)
         state = policy._state
+        missing = [path for path, _ in arrays(state) if path not in data["state"]]
+        lost = [path for path in missing if not _derived(policy, path)]
+        if lost:
+            raise KeyError(", ".join(lost))
         _restore(state, data["state"])
-        if any(path not in data["state"] for path, _ in arrays(state)):
+        if missing:
             rebuild(policy.params, policy._state)
             _restore(state, data["state"])  # what was saved counts, also where it can be rebuilt
-        policy._pending.update(_pending(data["pending"]))
+        policy._pending.update(_pending(data["pending"], policy.arms.count))
         policy._recount()
         if seed is None:
             policy._issued = int(data["issued"])
@@ -131,7 +135,8 @@ def merge(by_name: Mapping[str, Any], states: Sequence[Any], base: Any, seed: Se
             start = 0 if base is None else np.array(base["state"][path], dtype=array.dtype)
             array += sum(part - start for part in parts) + start
         rebuild(policy.params, policy._state)
-        policy._pending.update(_pending(_still_waiting(states, base)))
+        waiting = _still_waiting(states, base)
+        policy._pending.update(_pending(waiting, policy.arms.count))
         policy._recount()
     except (KeyError, TypeError, ValueError) as error:
         raise IncompatibleState(f"a state is damaged: {error!r}") from error
@@ -181,9 +186,11 @@ def _choice_data(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _pending(data: dict[str, Any]) -> dict[str, Any]:
+def _pending(data: dict[str, Any], arms: int) -> dict[str, Any]:
     out = {}
     for key, each in data.items():
+        if not 0 <= each["arm"] < arms:
+            raise ValueError(f"decision {key!r} is of arm {each['arm']!r}")
         chance = float("nan") if each["probability"] is None else each["probability"]
         choice = Choice(each["arm"], chance, each["greedy"], each["pseudo"], each["matched"])
         out[key] = Pending(choice, np.array(each["row"], dtype=np.float64))
