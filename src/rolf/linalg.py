@@ -193,7 +193,7 @@ def _inverse(matrix: FloatArray) -> tuple[FloatArray, float]:
 @primitive(_inverse)
 def inverse(matrix: FloatArray) -> tuple[FloatArray, float]:
     """Inverse and log determinant of a positive definite matrix."""
-    return np.linalg.inv(matrix), float(np.linalg.slogdet(matrix)[1])
+    return np.asarray(np.linalg.inv(matrix)), float(np.linalg.slogdet(matrix)[1])
 
 
 @shared
