@@ -1,7 +1,8 @@
 """Other ways to decide from the posterior of RoLF-Bayes, to measure beside its own.
 
 Each is RoLF-Bayes with another choice: the same model, the same scales, the same updates.
-(While all rewards were equal they play at random, where RoLF-Bayes takes the least known arm.) ``benchmarks/regret.py --policy NAME`` takes the names of ``RULES``.
+(While all rewards were equal they play at random, where RoLF-Bayes takes the least known arm.)
+``benchmarks/regret.py --policy NAME`` takes the names of ``RULES``.
 """
 
 from __future__ import annotations
