@@ -139,7 +139,7 @@ def test_the_plan_covers_what_was_promised():
     plan = figures()
     assert len(plan["figure1"].panels) == 3
     assert len(plan["figure2"].panels) == 2
-    assert len(plan["figure1"].panels[0].policies) == 6
+    assert len(plan["figure1"].panels[0].policies) == 7  # the paper's six and RoLF-Bayes
     settings = {"exploration", "penalty", "coupling-probability", "noise", "arms", "observed"}
     assert settings <= set(plan)
     seeds = [panel.offset for panel in plan["figure2"].panels]
