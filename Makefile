@@ -22,6 +22,7 @@ figures: $(INSTALLED)
 	$(BIN)/python docs/scripts/model_figures.py
 	$(BIN)/python docs/scripts/result_figures.py
 	$(BIN)/python docs/scripts/trust_figure.py
+	$(BIN)/python docs/scripts/example_figure.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -20,17 +20,27 @@ from rolf.policies.ucb import UCB
 from rolf.types import Decision
 
 if TYPE_CHECKING:
-    from rolf import environments, theory
+    from rolf import diagnostics, environments, theory
     from rolf.engine import simulate
+    from rolf.experiments.experiment import Experiment
+    from rolf.experiments.logs import read_log
+    from rolf.experiments.opening import list_experiments, open  # noqa: A004
+    from rolf.experiments.replay import replay
     from rolf.results import Result, load
 
 __version__ = "0.1.0"
 
 # What decisions do not need is imported when it is first used.
 _LATER = {
+    "Experiment": "rolf.experiments.experiment",
     "Result": "rolf.results",
+    "diagnostics": "rolf.diagnostics",
     "environments": "rolf.environments",
+    "list_experiments": "rolf.experiments.opening",
     "load": "rolf.results",
+    "open": "rolf.experiments.opening",
+    "read_log": "rolf.experiments.logs",
+    "replay": "rolf.experiments.replay",
     "simulate": "rolf.engine",
     "theory": "rolf.theory",
 }
@@ -41,6 +51,7 @@ __all__ = [
     "Augmentation",
     "DRLasso",
     "Decision",
+    "Experiment",
     "LinTS",
     "LinUCB",
     "LinUCBVarying",
@@ -54,10 +65,15 @@ __all__ = [
     "RolfError",
     "RolfWarning",
     "__version__",
+    "diagnostics",
     "environments",
+    "list_experiments",
     "load",
+    "open",
     "policy_class",
     "policy_classes",
+    "read_log",
+    "replay",
     "simulate",
     "theory",
 ]

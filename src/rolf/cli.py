@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 import rolf
+from rolf import cli_diagnose, cli_experiments, cli_replay
 from rolf.errors import InvalidArgument, RolfError
 from rolf.results import Result, Summary
 
@@ -26,6 +27,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 console = Console()
+cli_experiments.register(app)
+cli_replay.register(app)
+cli_diagnose.register(app)
 
 INTERRUPTED = 130  # the exit code into which typer turns Ctrl-C
 

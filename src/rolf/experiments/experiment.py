@@ -1,0 +1,312 @@
+"""Durable ask and tell, in one process or in many.
+
+A decision is in the database before its answer leaves, a reward before ``tell`` returns. Each
+process keeps a replica of the state and reads, with every ask, what the others wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, overload
+
+import rolf
+from rolf.checks import whole
+from rolf.errors import AlreadyTold, InvalidArgument, StorageError, UnknownDecision
+from rolf.experiments.replica import Replica
+from rolf.experiments.status import Status, status_of
+from rolf.experiments.store.base import CHANGE, Record, Row, Store
+from rolf.experiments.table import Table
+from rolf.policies.inputs import as_round_features
+from rolf.types import Decision
+
+#: rows of the log between two snapshots
+EVERY = 10_000
+
+
+class Experiment:
+    """Decisions and rewards that are never lost. Made by ``rolf.open``.
+
+    It may be used by several threads; a process that was forked opens its own. Close it, or
+    use it in a ``with`` statement.
+    """
+
+    def __init__(self, store: Store, record: Record, *, new: bool = False) -> None:
+        self._store = store
+        self._record = record
+        self._lock = threading.RLock()
+        self._since = 0  # rows since the last snapshot that is known of
+        self._seen = 0  # up to which row that one goes
+        self._now = time.time
+        if new:
+            self._replica = Replica(record)
+            self._reader = store.reader(record.id, 0)
+        else:
+            self._fold(self._saved())
+            self._snapshot_if_due()
+
+    @property
+    def name(self) -> str:
+        return self._record.name
+
+    @property
+    def policy(self) -> str:
+        """The policy's name in the catalogue."""
+        return self._record.policy
+
+    # --- decisions ---
+
+    @overload
+    def ask(
+        self, n: None = None, *, available: Iterable[Any] | None = None, features: Any = None
+    ) -> Decision: ...
+    @overload
+    def ask(
+        self, n: int, *, available: Iterable[Any] | None = None, features: Any = None
+    ) -> list[Decision]: ...
+    def ask(
+        self, n: int | None = None, *, available: Iterable[Any] | None = None, features: Any = None
+    ) -> Decision | list[Decision]:
+        """Decide which arm to play next; the decision is durable when this returns.
+
+        Args:
+            n: give a list of this many decisions, made in one transaction.
+            available: the arms to choose from; all that are not retired by default.
+            features: (K, d) features of this round, for policies that take them.
+        """
+        count = 1 if n is None else whole("n", n, 1)
+        once = isinstance(available, Iterable) and not hasattr(available, "__len__")
+        wanted = list(available) if once and available is not None else available
+        with self._lock:
+            self._expire()
+
+            def make(rows: list[Any]) -> list[Row]:
+                self._take(rows)
+                replica = self._replica
+                positions = replica.table.available(wanted)
+                table = self._round(features)
+                kept = json.dumps(table.tolist()) if replica.policy.varying else None
+                return replica.choose(count, positions, table, kept, self._now())
+
+            rows = self._store.write(self._reader, make)
+            self._take(rows)
+            decisions = [self._decision(row) for row in rows]
+            self._snapshot_if_due()
+        return decisions if n is not None else decisions[0]
+
+    def _decision(self, row: Row) -> Decision:
+        labels = self._replica.table.arms.labels
+        chance = math.nan if row.probability is None else row.probability
+        key = f"{self._record.tag}-{row.number}"
+        return Decision(key, labels[row.arm], chance, labels[row.greedy], bool(row.matched))
+
+    def _round(self, features: Any) -> Any:
+        policy = self._replica.policy
+        if policy.varying:
+            return as_round_features(features, self._replica.table.arms)
+        return policy._round_features(features)
+
+    # --- rewards ---
+
+    def tell(self, decision: Decision | str, reward: float) -> None:
+        """Record a reward: late, in any order, from any process; durable when this returns.
+
+        The same reward again changes nothing; another one is refused.
+        """
+        self.tell_many([(decision, reward)])
+
+    def tell_many(
+        self, rewards: Mapping[str, float] | Iterable[tuple[Decision | str, float]]
+    ) -> None:
+        """Record many rewards in one transaction, all or none: pairs, or a mapping by id."""
+        pairs = rewards.items() if isinstance(rewards, Mapping) else rewards
+        wanted = []
+        try:
+            for decision, reward in pairs:
+                value = self._replica.policy._number(reward)
+                wanted.append((self._number(decision), value))
+        except (TypeError, ValueError) as error:
+            if isinstance(error, InvalidArgument):
+                raise
+            raise InvalidArgument("rewards", rewards, "pairs of an id and a reward") from None
+        if not wanted:
+            return
+        with self._lock:
+            careful = self._record.reward_after is not None
+            known = self._store.tell(self._record.id, wanted, self._now(), careful)
+        for (number, reward), there in zip(wanted, known, strict=True):
+            key = f"{self._record.tag}-{number}"
+            if there is None:
+                raise UnknownDecision(f"decision {key!r} was not issued by this experiment")
+            if there != reward:
+                raise AlreadyTold(
+                    f"decision {key!r} has been told the reward {there!r} already, not {reward!r}"
+                )
+
+    def _number(self, decision: Decision | str) -> int:
+        key = decision.id if isinstance(decision, Decision) else decision
+        if not isinstance(key, str):
+            raise InvalidArgument("decision", key, "a decision or its id")
+        tag, _, number = key.rpartition("-")
+        if tag != self._record.tag or not number.isdecimal() or len(number) > 18:
+            raise UnknownDecision(f"decision {key!r} was not issued by this experiment")
+        return int(number)
+
+    def _expire(self) -> None:
+        """Give the default reward to decisions that have waited too long."""
+        after, default = self._record.reward_after, self._record.default_reward
+        if after is None or default is None:
+            return
+        self._sync()
+        now = self._now()
+        due = [number for number, asked in self._replica.open.items() if asked + after <= now]
+        if due:
+            self._store.expire(self._record.id, due, default, now)
+
+    # --- what is known ---
+
+    def estimates(self, *, features: Any = None) -> Any:
+        """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
+        with self._lock:
+            self._expire()
+            self._sync()
+            values = self._replica.policy.estimates(**self._varying(features))
+            return self._replica.table.arms.labelled(values)
+
+    def status(self, *, features: Any = None) -> Status:
+        """Counts of decisions and rewards, and every arm's plays and estimate."""
+        with self._lock:
+            self._expire()
+            self._sync()
+            table = self._round(features) if features is not None else None
+            return status_of(self.name, self._replica, table)
+
+    def _varying(self, features: Any) -> dict[str, Any]:
+        return {"features": self._round(features)} if self._replica.policy.varying else {}
+
+    # --- arms that come and go ---
+
+    def add_arms(self, features: Any) -> list[Any]:
+        """Add arms: rows of features, in a DataFrame if the arms have names. Gives their names."""
+        before = self._replica.table.arms.count
+        self._change(lambda table: table.addition(features))
+        return self._replica.table.arms.labels[before:]
+
+    def retire_arms(self, ids: Any) -> None:
+        """Ask for these arms no more. Rewards of decisions in flight can still be told."""
+        self._change(lambda table: table.retirement(ids))
+
+    def update_features(self, features: Any) -> None:
+        """Correct features: a mapping of arms to rows, or a table of some arms, or of all.
+
+        Counts and sums of rewards are kept; what follows from them is computed anew.
+        """
+        if self._replica.policy.varying:
+            raise InvalidArgument("features", features, "nothing: features come with every ask")
+        self._change(lambda table: table.correction(features))
+
+    def _change(self, describe: Callable[[Table], dict[str, Any]]) -> None:
+        def make(rows: list[Any]) -> list[Row]:
+            self._take(rows)
+            change = describe(self._replica.table)
+            Replica(self._record._replace(features=self._replica.table.changed(change).dumps()))
+            number = self._replica.changes + 1
+            return [Row(0, CHANGE, number, self._now(), features=json.dumps(change))]
+
+        with self._lock:
+            self._take(self._store.write(self._reader, make))
+
+    # --- the replica ---
+
+    def _take(self, rows: list[Any]) -> None:
+        self._replica.apply(rows)
+        self._since += len(rows)
+
+    def _sync(self) -> None:
+        self._take(self._store.read(self._reader))
+
+    def _saved(self) -> Replica:
+        """The replica of the snapshot; an empty one if there is none that can be used."""
+        snapshot = self._store.snapshot(self._record.id)
+        if snapshot is not None and snapshot.version == rolf.__version__:
+            with suppress(KeyError, ValueError, TypeError, AttributeError):  # the log will do
+                return Replica.load(self._record, snapshot)
+        return Replica(self._record)
+
+    def _fold(self, replica: Replica) -> None:
+        """Go on with a replica, once it knows all of the log, in the canonical order."""
+        upto = self._store.settle(self._record.id)
+        self._seen, self._since = replica.last, 0
+
+        def counted() -> Iterable[Any]:
+            for row in self._store.log(self._record.id, replica.last, upto):
+                self._since += 1
+                yield row
+
+        replica.apply(counted())
+        self._replica = replica
+        self._reader = self._store.reader(self._record.id, max(upto, replica.last))
+
+    def _snapshot_if_due(self) -> None:
+        if self._since >= EVERY:
+            with suppress(StorageError):  # what was asked for is done; the next time will do
+                self._snapshot(unless_known=True)
+
+    def snapshot(self) -> None:
+        """Keep the state, so that opening need not fold the log. Happens by itself as well."""
+        self._snapshot(unless_known=False)
+
+    def _snapshot(self, *, unless_known: bool) -> None:
+        with self._lock:
+            latest = self._store.snapshot(self._record.id)
+            if unless_known and latest is not None and latest.upto > self._seen:
+                self._seen, self._since = latest.upto, 0  # another process was faster
+                return
+            upto = self._store.settle(self._record.id)
+            self._take(self._store.read(self._reader, upto))
+            if not self._replica.ordered:
+                self._fold(self._saved())
+            self._save()
+
+    def _save(self) -> None:
+        self._store.save(self._record.id, self._replica.dump(rolf.__version__))
+        self._seen, self._since = self._replica.last, 0
+
+    def rebuild(self) -> None:
+        """Forget the snapshot, fold the whole log again and keep what comes out."""
+        with self._lock:
+            self._store.forget(self._record.id)
+            self._fold(Replica(self._record))
+            self._save()
+
+    # --- the end ---
+
+    def delete(self, *, confirm: str) -> None:
+        """Delete the experiment with all its decisions and rewards; ``confirm`` is its name."""
+        if confirm != self.name:
+            raise InvalidArgument("confirm", confirm, f"the experiment's name, {self.name!r}")
+        with self._lock:
+            self._store.delete(self._record.id)
+
+    def close(self) -> None:
+        """Give the connection back."""
+        with self._lock:
+            self._store.close()
+
+    def __enter__(self) -> Experiment:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self._store.close()
+
+    def __repr__(self) -> str:
+        asked, told = sum(self._replica.asked), sum(self._replica.told)
+        return f"<Experiment {self.name!r}: {self.policy}, {asked} asked, {told} told>"

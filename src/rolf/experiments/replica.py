@@ -1,0 +1,228 @@
+"""The state of an experiment in one process: its log, folded row by row.
+
+Nothing but rows of the log changes a replica. So replicas that have read the same rows in the
+same order hold the same bits, and a snapshot made from rows read in the canonical order equals
+what a fold of the whole log gives.
+
+Rows enter like this: a decision moves the clocks as it did when it was taken; a reward is the
+policy's own update; a late reward replaces the default that was taken in before, by the
+difference that the two make to the totals; a change of the arms makes a policy with the new
+table, which is given the totals of the old one and computes the rest from them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from rolf.errors import RolfWarning
+from rolf.experiments.store.base import CHANGE, DECISION, REWARD, Record, Row, Snapshot
+from rolf.experiments.table import Table
+from rolf.policies import saving
+from rolf.policies.base import Policy
+from rolf.policies.catalog import policy_class
+from rolf.policies.operations import rebuild
+from rolf.types import Choice, FloatArray, IntArray
+
+FORMAT = 1
+
+
+class Replica:
+    """What one process knows of an experiment."""
+
+    def __init__(self, record: Record, *, quiet: bool = True) -> None:
+        self.record = record
+        self.table = Table.loads(record.features)
+        self._make(quiet)
+        self.last = 0  # the highest row taken in
+        self.ordered = True  # whether all rows came in the canonical order
+        self.issued = 0  # the highest number of a decision
+        self.changes = 0
+        self.asked: list[int] = [0] * self.table.arms.count
+        self.told: list[int] = [0] * self.table.arms.count
+        self.defaults = 0
+        #: number -> time of the decisions that may yet get the default reward
+        self.open: dict[int, float] = {}
+        self._philox = np.random.Philox(key=record.seed)
+        self._rng = np.random.Generator(self._philox)
+        self._start = self._philox.state
+
+    def _make(self, quiet: bool = True) -> None:
+        """A policy that knows nothing, for the table of now."""
+        with warnings.catch_warnings():
+            if quiet:  # it was said when the experiment was made
+                warnings.simplefilter("ignore", RolfWarning)
+            cls: Any = policy_class(self.record.policy)
+            made: Policy = cls(self.table.arms.features, seed=0, **json.loads(self.record.options))
+        self.policy = made
+        self.state = made._state
+        self.waiting: FloatArray | None = getattr(self.state, "waiting", None)
+
+    # --- rows of the log ---
+
+    def apply(self, rows: Iterable[Any]) -> None:
+        """Take in rows of the log."""
+        expires = self.record.reward_after is not None
+        for row in rows:
+            (seq, kind, number, time, arm, probability, greedy, pseudo, matched, mark, x, y) = row
+            if seq < self.last:
+                self.ordered = False
+            else:
+                self.last = seq
+            if kind == DECISION:
+                clock = self.state.clock
+                if mark == 1:
+                    clock[0] += 1
+                else:
+                    for place in range(clock.size):
+                        clock[place] += mark >> place & 1
+                if self.waiting is not None:
+                    self.waiting[arm] += 1.0
+                self.asked[arm] += 1
+                if number > self.issued:
+                    self.issued = number
+                if expires:
+                    self.open[number] = time
+            elif kind == CHANGE:
+                self.changes = max(self.changes, number)
+                self._change(json.loads(x))
+            else:
+                policy = self.policy
+                chance = math.nan if probability is None else probability
+                choice = Choice(arm, chance, greedy, pseudo, bool(matched))
+                features = policy.arms.features[arm] if x is None else np.array(json.loads(x))
+                if mark:
+                    self._replace(choice, features, y)
+                else:
+                    policy._update(policy.params, self.state, choice, features, y)
+                    if expires:
+                        self.open.pop(number, None)
+                if kind == REWARD:
+                    self.told[arm] += 1
+                else:
+                    self.defaults += 1
+
+    def _replace(self, choice: Choice, row: FloatArray, reward: float) -> None:
+        """A real reward in the place of the default one."""
+        policy, state = self.policy, self.state
+        self.defaults -= 1
+        kept = [(array, array.copy()) for _, array in saving.arrays(state)]
+        after = []
+        for value in (reward, self.record.default_reward):
+            policy._update(policy.params, state, choice, row, float(value or 0.0))
+            after.append([saving.find(state, path).copy() for path in policy.totals])
+            for array, copy in kept:
+                array[...] = copy
+        for path, real, default in zip(policy.totals, *after, strict=True):
+            saving.find(state, path)[...] += real - default
+        rebuild(policy.params, state)
+
+    def _change(self, change: dict[str, Any]) -> None:
+        self.table = self.table.changed(change)
+        new = self.table.arms.count - len(self.asked)
+        self.asked += [0] * new
+        self.told += [0] * new
+        if "retire" in change:
+            return
+        before, known = self.policy, self.state
+        self._make()
+        paths = [*before.totals, *before.common, *(["waiting"] if self.waiting is not None else [])]
+        for path in paths:
+            old, array = saving.find(known, path), saving.find(self.state, path)
+            array[tuple(slice(0, size) for size in old.shape)] = old
+        rebuild(self.policy.params, self.state)
+
+    # --- decisions ---
+
+    def choose(
+        self, count: int, available: IntArray, features: FloatArray, kept: str | None, time: float
+    ) -> list[Row]:
+        """The next decisions, as rows to be added; this replica stays as it was.
+
+        The draws of a decision depend on the seed and its number alone.
+        """
+        policy, state = self.policy, self.state
+        clock = state.clock.copy()
+        waiting = None if self.waiting is None else self.waiting.copy()
+        rows = []
+        try:
+            for number in range(self.issued + 1, self.issued + 1 + count):
+                before = state.clock.copy()
+                later = policy._chance_later(available)
+                choice = policy._choose(
+                    policy.params, state, features, available, self._stream(number)
+                )
+                chance = choice.probability if later is None else later(choice.arm)
+                mark = sum(int(step) << place for place, step in enumerate(state.clock - before))
+                rows.append(
+                    Row(
+                        seq=0,
+                        kind=DECISION,
+                        number=number,
+                        time=time,
+                        arm=int(choice.arm),
+                        probability=None if math.isnan(chance) else float(chance),
+                        greedy=int(choice.greedy),
+                        pseudo=int(choice.pseudo),
+                        matched=bool(choice.matched),
+                        mark=mark,
+                        features=kept,
+                    )
+                )
+        finally:
+            state.clock[:] = clock
+            if waiting is not None:
+                state.waiting[:] = waiting
+        return rows
+
+    def _stream(self, number: int) -> np.random.Generator:
+        """The generator of one decision: a counter-based one, set to the decision's block."""
+        state = self._start
+        state["state"]["counter"][:] = (0, 0, number, 0)
+        self._philox.state = state
+        return self._rng
+
+    # --- snapshots ---
+
+    def dump(self, version: str) -> Snapshot:
+        """All of it, to the last bit."""
+        arrays = {
+            path: [array.dtype.str, list(array.shape), base64.b64encode(array.tobytes()).decode()]
+            for path, array in saving.arrays(self.state)
+        }
+        data = {
+            "format": FORMAT,
+            "table": self.table.dumps(),
+            "arrays": arrays,
+            "issued": self.issued,
+            "changes": self.changes,
+            "asked": self.asked,
+            "told": self.told,
+            "defaults": self.defaults,
+            "open": [[number, time] for number, time in self.open.items()],
+        }
+        return Snapshot(self.last, version, json.dumps(data))
+
+    @classmethod
+    def load(cls, record: Record, snapshot: Snapshot) -> Replica:
+        """Go on from a snapshot. Raises ValueError or KeyError if it is damaged."""
+        data = json.loads(snapshot.state)
+        out = cls(record)
+        if data["format"] != FORMAT:
+            raise ValueError("another format")
+        out.table = Table.loads(data["table"])
+        out._make()
+        for path, array in saving.arrays(out.state):
+            kind, shape, text = data["arrays"][path]
+            array[...] = np.frombuffer(base64.b64decode(text), dtype=kind).reshape(shape)
+        out.last = snapshot.upto
+        out.issued, out.changes = data["issued"], data["changes"]
+        out.asked, out.told, out.defaults = data["asked"], data["told"], data["defaults"]
+        out.open = dict(data["open"])
+        return out

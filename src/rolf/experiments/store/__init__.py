@@ -1,0 +1,1 @@
+"""Where experiments are kept: one contract, three databases."""

@@ -1,0 +1,185 @@
+"""What every store promises, and which store a URL means.
+
+An experiment is one record, its log and a snapshot. The log is the truth: rows are added and
+never changed. Of one decision it holds
+
+* the decision: the round's number, the arm and all that the update will need;
+* its reward, a copy of the decision with the reward and the time it came, so that a reader
+  never looks back; or first the default reward, then a late real one.
+
+Rows have a sequence number, the canonical order in which the log is folded into a state. One
+more kind of row changes the arms. (experiment, number, kind) is unique: it makes ``tell``
+idempotent and keeps two decisions from having one number.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from rolf.errors import InvalidArgument
+
+DECISION, REWARD, DEFAULT, CHANGE = 1, 2, 3, 4
+
+#: the layout of the tables
+SCHEMA = 1
+
+
+class Row(NamedTuple):
+    """One row of the log. Arms are positions; ``features`` is JSON."""
+
+    seq: int
+    kind: int
+    number: int  # of the decision, or of the change
+    time: float
+    arm: int = 0
+    probability: float | None = None
+    greedy: int = 0
+    pseudo: int = 0
+    matched: bool = True
+    mark: int = 0  # decision: which clocks went on, as bits; reward: 1 if it replaces a default
+    features: str | None = None  # decision: of all arms, reward: of its arm, where they vary
+    reward: float | None = None
+
+
+COLUMNS = ", ".join(Row._fields)
+
+
+class Record(NamedTuple):
+    """How an experiment was made."""
+
+    id: int
+    name: str
+    tag: str  # begins the id of every decision
+    policy: str
+    options: str  # JSON
+    features: str  # JSON: the table of arms as it was at first
+    seed: int
+    default_reward: float | None
+    reward_after: float | None
+    created: float
+
+
+FIELDS = ", ".join(Record._fields)
+
+
+class Snapshot(NamedTuple):
+    """The state after all rows up to ``upto``."""
+
+    upto: int
+    version: str
+    state: str
+
+
+class Reader(ABC):
+    """How far one process has read the log of one experiment."""
+
+    def __init__(self, experiment: int) -> None:
+        self.experiment = experiment
+
+    @abstractmethod
+    def wrote(self, seqs: Sequence[int]) -> None:
+        """Rows that this process has just written need not be read again."""
+
+
+Make: TypeAlias = Callable[[list[Any]], list[Row]]
+
+
+class Store(ABC):
+    """A database of experiments. Rows read are tuples in the order of ``Row``."""
+
+    @abstractmethod
+    def create(self, record: Record) -> Record | None:
+        """Add an experiment, under an id of the store's; None if the name is taken."""
+
+    @abstractmethod
+    def find(self, name: str) -> Record | None: ...
+
+    @abstractmethod
+    def names(self) -> list[str]: ...
+
+    @abstractmethod
+    def delete(self, experiment: int) -> None: ...
+
+    @abstractmethod
+    def reader(self, experiment: int, after: int) -> Reader:
+        """A reader that begins after a row of the canonical order."""
+
+    @abstractmethod
+    def read(self, reader: Reader, upto: int | None = None) -> list[Any]:
+        """All rows that the reader has not been given yet, in order, if need be up to one.
+
+        A row of a transaction that ended late may be given after rows that follow it in the
+        canonical order.
+        """
+
+    @abstractmethod
+    def settle(self, experiment: int) -> int:
+        """The highest row, once no row before it can still come."""
+
+    @abstractmethod
+    def write(self, reader: Reader, make: Make) -> list[Any]:
+        """Add rows in one durable transaction that excludes other writes of this kind.
+
+        ``make`` is given what the reader has not seen and answers with the rows to add,
+        whose ``seq`` is set here. It may be called again if the transaction has to be.
+        """
+
+    @abstractmethod
+    def tell(
+        self, experiment: int, rewards: Sequence[tuple[int, float]], time: float, careful: bool
+    ) -> list[float | None]:
+        """Record the rewards of decisions, all or none; answers with those on record.
+
+        None where there is no such decision. If one differs from what was to be recorded,
+        nothing is. ``careful``: the experiment has default rewards.
+        """
+
+    @abstractmethod
+    def expire(self, experiment: int, numbers: Sequence[int], reward: float, time: float) -> None:
+        """Record the default reward of decisions that have none."""
+
+    @abstractmethod
+    def log(self, experiment: int, after: int, upto: int | None) -> Iterator[Any]:
+        """Rows of the log in the canonical order."""
+
+    @abstractmethod
+    def restore(self, experiment: int, rows: Sequence[Row]) -> None:
+        """Write the log of a new experiment as a whole, in this order."""
+
+    @abstractmethod
+    def snapshot(self, experiment: int) -> Snapshot | None: ...
+
+    @abstractmethod
+    def save(self, experiment: int, snapshot: Snapshot) -> None:
+        """Keep a snapshot, unless there is a later one."""
+
+    @abstractmethod
+    def forget(self, experiment: int) -> None:
+        """Drop the snapshot."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+def connect(url: str, *, create: bool = True) -> Store | None:
+    """The store of a URL; None if it would have to be made and is not to be."""
+    wanted = "memory://, sqlite:///file.db or postgresql://user@host/database"
+    if not isinstance(url, str):
+        raise InvalidArgument("url", url, wanted)
+    scheme, mark, rest = url.partition("://")
+    if mark and scheme == "memory":
+        from rolf.experiments.store.memory import MemoryStore
+
+        return MemoryStore(rest)
+    if mark and scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
+        from rolf.experiments.store.sqlite import SQLiteStore
+
+        return SQLiteStore(rest[1:]) if create or Path(rest[1:]).exists() else None
+    if mark and scheme in ("postgresql", "postgres") and rest:
+        from rolf.experiments.store.postgres import PostgresStore
+
+        return PostgresStore(url)
+    raise InvalidArgument("url", url, wanted)

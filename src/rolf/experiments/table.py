@@ -1,0 +1,176 @@
+"""The arms of an experiment: they come and go, but each keeps its position for ever."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument
+from rolf.policies.inputs import Arms, read_features
+from rolf.types import FloatArray, IntArray
+
+
+class Table:
+    """Features and names of all arms that ever were, and which of them are still played."""
+
+    def __init__(self, arms: Arms, active: list[bool] | None = None) -> None:
+        self.arms = arms
+        self.active = [True] * arms.count if active is None else active
+        self.positions: IntArray = np.flatnonzero(self.active)
+
+    @classmethod
+    def read(cls, features: Any) -> Table:
+        """A table that the user gives."""
+        arms = features if isinstance(features, Arms) else read_features(features)
+        for label in arms.labels:
+            good = isinstance(label, str | int | float) and not isinstance(label, bool)
+            if not good or (isinstance(label, float) and not math.isfinite(label)):
+                raise InvalidArgument("features", label, "arms named by text or numbers")
+        return cls(arms)
+
+    @classmethod
+    def loads(cls, text: str) -> Table:
+        data = json.loads(text)
+        features = np.array(data["features"], dtype=np.float64, order="C")
+        return cls(Arms(features, data["labels"], data["columns"]), data["active"])
+
+    def dumps(self) -> str:
+        arms = self.arms
+        return json.dumps(
+            {
+                "features": arms.features.tolist(),
+                "labels": arms.labels if arms.named else None,
+                "columns": arms.columns if arms.named else None,
+                "active": [bool(each) for each in self.active],
+            }
+        )
+
+    def available(self, given: Any) -> IntArray:
+        """Positions of the arms that can be played, of those that are asked for."""
+        if not self.positions.size:
+            raise ExperimentError("all arms are retired: add some before asking")
+        if given is None:
+            return self.positions
+        wanted = self.arms.subset(given)
+        kept: IntArray = wanted[np.array(self.active)[wanted]]
+        if not kept.size:
+            labels = [self.arms.labels[i] for i in wanted]
+            raise InvalidArgument("available", labels, "at least one arm that is not retired")
+        return kept
+
+    # --- changes: what the log records of them, and what they do ---
+
+    def addition(self, features: Any) -> dict[str, Any]:
+        arms = self._rows(features, least=1)
+        if arms.named != self.arms.named:
+            wanted = "a DataFrame whose index names them" if self.arms.named else "no names"
+            raise InvalidArgument("features", arms.labels, f"new arms with {wanted}")
+        if not arms.named:
+            return {"add": {"labels": None, "features": arms.features.tolist()}}
+        if known := [each for each in arms.labels if each in set(self.arms.labels)]:
+            raise InvalidArgument("features", known, "arms that are new")
+        return {"add": {"labels": arms.labels, "features": arms.features.tolist()}}
+
+    def retirement(self, labels: Any) -> dict[str, Any]:
+        if isinstance(labels, str) or not hasattr(labels, "__iter__"):
+            labels = [labels]
+        positions = [self.arms.position(label, "ids") for label in labels]
+        return {"retire": positions}
+
+    def correction(self, features: Any) -> dict[str, Any]:
+        """New features: of the arms that a mapping or a table names, or of all."""
+        if isinstance(features, dict):
+            labels = list(features)
+            rows = self._checked(list(features.values()))
+        else:
+            arms = self._rows(features, least=1)
+            labels, rows = arms.labels, arms.features
+            if not arms.named and arms.count != self.arms.count:
+                raise InvalidArgument("features", f"{arms.count} rows", f"{self.arms.count}")
+        positions = [self.arms.position(label, "features") for label in labels]
+        return {"update": {"arms": positions, "features": rows.tolist()}}
+
+    def _rows(self, features: Any, least: int) -> Arms:
+        """Some rows of a table like this one."""
+        named = hasattr(features, "to_numpy") and hasattr(features, "index")
+        if named and self.arms.named:
+            columns = {str(each): each for each in features.columns}
+            if sorted(columns) != sorted(self.arms.columns):
+                raise InvalidArgument("features", list(columns), f"columns {self.arms.columns}")
+            features = features[[columns[each] for each in self.arms.columns]]
+        rows = self._checked(features)
+        labels = None
+        if named:
+            labels = [i.item() if isinstance(i, np.generic) else i for i in features.index]
+        return Arms(rows, labels)
+
+    def _checked(self, features: Any) -> FloatArray:
+        size = self.arms.features.shape[1]
+        try:
+            rows = np.array(features, dtype=np.float64, order="C")
+        except (TypeError, ValueError):
+            raise InvalidArgument("features", features, "a table of numbers") from None
+        if rows.ndim != 2 or rows.shape[1] != size or not rows.size or not np.isfinite(rows).all():
+            raise InvalidArgument("features", features, f"rows of {size} finite numbers")
+        return rows
+
+    def changed(self, change: dict[str, Any]) -> Table:
+        """The table after a change of the log."""
+        arms, active = self.arms, list(self.active)
+        features, labels = arms.features, list(arms.labels)
+        if "add" in change:
+            new = change["add"]
+            features = np.vstack([features, np.array(new["features"], dtype=np.float64)])
+            labels += new["labels"] or range(len(labels), features.shape[0])
+            active += [True] * len(new["features"])
+        elif "update" in change:
+            features = features.copy()
+            features[change["update"]["arms"]] = change["update"]["features"]
+        else:
+            for position in change["retire"]:
+                active[position] = False
+        columns = arms.columns if arms.named else None
+        return Table(Arms(features, labels if arms.named else None, columns), active)
+
+    # --- the same table, given again ---
+
+    def check(self, given: Table, first: Table) -> None:
+        """Whether a given table is the one of the experiment: now, or as it was at first."""
+        candidates = [first.arms, self.arms, self._active()]
+        if any(not _difference(each, given.arms) for each in candidates):
+            return
+        difference = _difference(self.arms, given.arms)
+        raise DifferentExperiment(
+            f"features: {difference}; add_arms, retire_arms and update_features change arms"
+        )
+
+    def _active(self) -> Arms:
+        arms = self.arms
+        labels = [arms.labels[i] for i in self.positions] if arms.named else None
+        return Arms(arms.features[self.positions], labels, arms.columns if arms.named else None)
+
+
+def _difference(kept: Arms, given: Arms) -> str:
+    """The first thing in which two tables differ, in words; empty if nothing."""
+    if kept.named != given.named:
+        words = ("have no names", "have names")
+        return f"the arms {words[kept.named]} there, and {words[given.named]} here"
+    if kept.named and set(kept.labels) != set(given.labels):
+        only = [each for each in given.labels if each not in set(kept.labels)]
+        gone = [each for each in kept.labels if each not in set(given.labels)]
+        return f"arm {only[0]!r} is new" if only else f"arm {gone[0]!r} is missing"
+    if kept.features.shape != given.features.shape:
+        return f"shape {kept.features.shape} there, {given.features.shape} here"
+    if kept.named and sorted(kept.columns) != sorted(given.columns):
+        return f"columns {kept.columns} there, {given.columns} here"
+    for place, label in enumerate(given.labels):
+        mine = kept.features[kept.position(label)]
+        for number, column in enumerate(given.columns):
+            at = kept.columns.index(column) if kept.named else number
+            if mine[at] != given.features[place, number]:
+                here = float(given.features[place, number])
+                return f"arm {label!r}, column {column}: {float(mine[at])} there, {here} here"
+    return ""

@@ -1,0 +1,18 @@
+"""Fixtures of several test files."""
+
+from __future__ import annotations
+
+import pytest
+
+from stores import KINDS, make_url
+
+
+@pytest.fixture(params=KINDS)
+def url(request):
+    return make_url(request.param)
+
+
+@pytest.fixture(params=KINDS[1:])
+def shared_url(request):
+    """A database that several processes can share."""
+    return make_url(request.param)

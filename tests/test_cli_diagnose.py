@@ -1,0 +1,105 @@
+"""Wrong input to a diagnosis, and ``rolf diagnose`` as a person would use it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas
+import pytest
+from typer.testing import CliRunner
+
+import rolf
+from rolf.cli import app
+from rolf.diagnostics import diagnose
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"features": [[1.0]]}, "features"),
+        ({"features": [[1.0], [np.nan]]}, "features"),
+        ({"features": "x"}, "features"),
+        ({"arms": [0, 1, 2]}, "arms"),
+        ({"arms": [0, 1]}, "arms"),
+        ({"arms": "abc"}, "arms"),
+        ({"arms": 3}, "arms"),
+        ({"rewards": [1.0, "x", 2.0]}, "rewards"),
+        ({"rewards": [1.0, np.inf, 2.0]}, "rewards"),
+        ({"rewards": []}, "rewards"),
+        ({"rewards": 1.0}, "rewards"),
+        ({"level": 1.0}, "level"),
+        ({"level": "high"}, "level"),
+    ],
+)
+def test_wrong_arguments_are_named(change, named):
+    good = {"features": [[1.0], [2.0]], "arms": [0, 1, 1], "rewards": [1.0, 2.0, 3.0]}
+    with pytest.raises(rolf.RolfError, match=f"^{named}: "):
+        diagnose(**{**good, **change})
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(9)
+    features = rng.standard_normal((12, 2))
+    means = features @ [1.0, -0.5] + rng.standard_normal(12)
+    table = pandas.DataFrame(features, columns=["size", "price"])
+    table.insert(0, "item", np.arange(100, 112))  # names that look like numbers
+    table.to_csv(tmp_path / "items.csv", index=False)
+    arms = np.repeat(np.arange(12), 20)
+    rewards = means[arms] + rng.standard_normal(240)
+    log = pandas.DataFrame({"arm": 100 + arms, "reward": rewards, "click": rewards > 0})
+    log.loc[[0, 5], "reward"] = None
+    log.to_csv(tmp_path / "log.csv", index=False)
+    log.to_parquet(tmp_path / "log.parquet")
+    return tmp_path
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["diagnose", *map(str, args)], env={"COLUMNS": "200"})
+
+
+@pytest.mark.parametrize("log", ["log.csv", "log.parquet"])
+def test_command(files, log):
+    done = run(files / log, files / "items.csv", "--plot", files / "picture.png")
+    assert done.exit_code == 0, done.output
+    assert "verdict: " in done.output
+    assert "238 rewards, 12 of 12 arms" in done.output
+    assert "2 rows of the log have no reward" in done.output
+    assert (files / "picture.png").stat().st_size > 1000
+
+
+def test_command_for_machines(files):
+    done = run(files / "log.csv", files / "items.csv", "--reward", "click", "--json")
+    data = json.loads(done.output)
+    assert data["rewards"] == 240
+    assert data["arms"][0]["arm"] == "100"
+    assert data["without_reward"] == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "wanted"),
+    [
+        (("none.csv", "items.csv"), "none.csv: cannot be read"),
+        (("log.csv", "none.csv"), "none.csv: cannot be read"),
+        (("log.csv", "items.csv", "--arm", "ad"), "--arm: got 'ad'"),
+        (("log.csv", "items.csv", "--reward", "gain"), "--reward: got 'gain'"),
+        (("log.csv", "bad.csv"), "bad.csv: colour"),
+        (("log.csv", "gap.csv"), "gap.csv: size: got 'an empty cell'"),
+        (("log.csv", "few.csv"), "arms: got '102'"),
+        (("log.csv", "thin.csv"), "at least one feature"),
+        (("empty.csv", "items.csv"), "empty.csv"),
+        (("log.csv", "items.csv", "--level", "2"), "level"),
+        (("log.csv", "items.csv", "--plot", "x.xyz"), "path"),
+    ],
+)
+def test_errors_of_the_command(files, args, wanted, monkeypatch):
+    (files / "bad.csv").write_text("item,colour\n100,red\n101,blue\n")
+    (files / "gap.csv").write_text("item,size\n100,1\n101,\n")
+    (files / "few.csv").write_text("item,size\n100,1\n101,2\n")
+    (files / "thin.csv").write_text("item\n100\n101\n")
+    (files / "empty.csv").write_text("")
+    monkeypatch.chdir(files)
+    done = run(*args)
+    assert isinstance(done.exception, rolf.RolfError), done.output
+    assert wanted in str(done.exception)

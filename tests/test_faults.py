@@ -1,0 +1,181 @@
+"""Processes that are killed at any moment, and connections that break.
+
+``ROLF_KILLS=5000 pytest tests/test_faults.py`` kills as often, in each database; the default is
+a few dozen.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import faults
+import rolf
+from rolf.errors import StorageUnavailable
+from rolf.experiments.store.base import DECISION, REWARD
+from stores import create, frozen, postgres_url, quick_folder, server, state
+
+KILLS = int(os.environ.get("ROLF_KILLS", "40"))
+
+
+class Witness:
+    """Reads the log and compares it with what was acknowledged."""
+
+    def __init__(self, experiment):
+        self.experiment = experiment
+        self.reader = experiment._store.reader(experiment._record.id, 0)
+        self.decisions, self.rewards = {}, {}
+
+    def check(self, path):
+        for row in self.experiment._store.read(self.reader):
+            kept = {DECISION: self.decisions, REWARD: self.rewards}[row[1]]
+            assert row[2] not in kept, "twice"
+            kept[row[2]] = row[4] if row[1] == DECISION else row[11]
+        lines = path.read_text().splitlines() if path.exists() else []
+        for line in lines:
+            what, id, value = line.split()
+            kept = self.decisions if what == "ask" else self.rewards
+            assert kept[int(id.rpartition("-")[2])] == float(value), line
+        path.unlink(missing_ok=True)
+        return len(lines)
+
+
+def wait_for(path):
+    """Until something was acknowledged."""
+    deadline = time.monotonic() + 30.0
+    while time.monotonic() < deadline and not (path.exists() and path.stat().st_size):
+        time.sleep(0.002)
+
+
+def test_what_was_acknowledged_survives_a_kill(shared_url, monkeypatch):
+    """Two processes under load are killed at random moments, again and again."""
+    experiment = create(shared_url, policy="ucb")
+    witness = Witness(experiment)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # or it cannot preload
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["faults"])
+    folder = quick_folder("rolf-kills")
+    moment = random.Random(1)
+    killed = acknowledged = 0
+    while killed < KILLS:
+        paths = [folder / f"{killed + place}" for place in range(2)]
+        workers = [
+            context.Process(target=faults.work, args=(shared_url, "one", path)) for path in paths
+        ]
+        for worker in workers:
+            worker.start()
+        for worker, path in zip(workers, paths, strict=True):
+            if moment.random() < 0.8:  # else perhaps while it still opens the experiment
+                wait_for(path)
+            time.sleep(moment.expovariate(1 / 0.04))
+            worker.kill()
+            killed += 1
+        for worker in workers:
+            worker.join()
+            assert worker.exitcode == -9
+            worker.close()
+        for path in paths:
+            acknowledged += witness.check(path)
+    assert acknowledged > 5 * killed
+    assert sorted(witness.decisions) == list(range(1, len(witness.decisions) + 1))
+    assert set(witness.rewards) <= set(witness.decisions)
+    for number, reward in witness.rewards.items():
+        assert reward == number % 7
+    status = experiment.status()
+    assert (status.asked, status.told) == (len(witness.decisions), len(witness.rewards))
+    assert experiment._replica.state.sums.sum() == sum(witness.rewards.values())
+    again = rolf.open(shared_url, "one")
+    assert again._seen > 0
+    assert state(again) == frozen(experiment)
+
+
+def others(url):
+    """End all other connections to the database."""
+    with psycopg.connect(server(), autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+
+
+def test_a_lost_connection_is_made_anew():
+    url = postgres_url()
+    experiment = create(url, policy="ucb")
+    first = experiment.ask()
+    for action in (
+        lambda: experiment.tell(first, 1.0),
+        lambda: experiment.ask(),
+        lambda: experiment.status(),
+        lambda: experiment.tell(first, 1.0),
+        lambda: experiment.snapshot(),
+        lambda: experiment.retire_arms([1]),
+    ):
+        others(url)
+        action()
+    status = experiment.status()
+    assert (status.asked, status.told) == (2, 1)
+    assert state(experiment) == frozen(experiment)
+
+
+def test_a_connection_that_breaks_in_the_middle(monkeypatch):
+    """Between choosing and recording: nothing was recorded yet, so it is done again."""
+    url = postgres_url()
+    experiment = create(url, policy="ucb")
+    choose = experiment._replica.choose
+
+    def broken(*args):
+        rows = choose(*args)
+        others(url)
+        return rows
+
+    monkeypatch.setattr(experiment._replica, "choose", broken)
+    decision = experiment.ask()
+    monkeypatch.undo()
+    experiment.tell(decision, 1.0)
+    assert state(experiment) == frozen(experiment)
+    assert (experiment.status().asked, experiment.status().told) == (1, 1)
+
+
+def test_a_decision_recorded_but_not_answered_waits(monkeypatch):
+    """Between recording and answering: the next number is answered, no id twice."""
+    url = postgres_url()
+    experiment = create(url, policy="ucb")
+    add = experiment._store._add
+    calls = []
+
+    def broken(*args):
+        out = add(*args)
+        calls.append(out)
+        if len(calls) == 1:
+            others(url)
+            args[-1].execute("SELECT 1")
+        return out
+
+    monkeypatch.setattr(experiment._store, "_add", broken)
+    decision = experiment.ask()
+    assert decision.id.endswith("-2")
+    experiment.tell(decision, 1.0)
+    status = experiment.status()
+    assert (status.asked, status.told, status.waiting) == (2, 1, 1)
+    assert state(experiment) == frozen(experiment)
+
+
+def test_a_server_that_is_away_and_comes_back(monkeypatch):
+    url = postgres_url()
+    experiment = create(url, policy="ucb")
+    decision = experiment.ask()
+    here = experiment._store._url
+    others(url)
+    experiment._store._url = "postgresql://postgres@127.0.0.1:1/none"
+    for action in (experiment.ask, lambda: experiment.tell(decision, 1.0), experiment.status):
+        with pytest.raises(StorageUnavailable, match="cannot be reached"):
+            action()
+    experiment._store._url = here
+    experiment.tell(decision, 1.0)
+    assert experiment.ask().id.endswith("-2")

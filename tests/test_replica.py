@@ -1,0 +1,133 @@
+"""The fold of the log into a state, for every policy, and processes that share a log."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import numpy as np
+import pytest
+
+import rolf
+from helpers import ARMS, FEATURES, every_policy
+from rolf.experiments import experiment as module
+from rolf.policies.catalog import CATALOG
+from stores import KINDS, create, frozen, given_features, make_url, play, state
+
+
+@every_policy
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
+    """Snapshot, then on from it, equals one fold of the whole log; arms come in between."""
+    monkeypatch.setattr(module, "EVERY", 40)
+    where = make_url(kind)
+    experiment = create(where, policy=name, default_reward=0.1, reward_after=1000.0)
+    now = 0.0
+    experiment._now = lambda: now
+    play(experiment, 25)
+    waiting = experiment.ask(5, **given_features(experiment))
+    before = frozen(experiment)
+    experiment._sync()
+    assert experiment._replica.dump("") == before
+    now += 2000.0
+    experiment.status()
+    experiment.tell_many([(waiting[0], 2.0), (waiting[3], -1.0)])
+    play(experiment, 20)
+    if "varying" not in name:
+        experiment.update_features({0: [0.5, 0.5, 0.5]})
+    again = rolf.open(where, "one")
+    again._now = lambda: now
+    assert state(again) == state(experiment) == frozen(experiment)
+    assert again._seen > 0
+
+
+# drlasso's pseudo-rewards depend on the order in which rewards come
+@pytest.mark.parametrize("name", [each for each in CATALOG if each != "drlasso"])
+def test_what_a_late_reward_replaces_leaves_no_trace(name):
+    """The state is as if the default reward had never been taken in, up to rounding."""
+    handles = []
+    for late in (True, False):
+        where = make_url("memory")
+        experiment = create(where, policy=name, default_reward=0.0, reward_after=10.0)
+        now = [0.0]
+        experiment._now = lambda now=now: now[0]
+        features = given_features(experiment)
+        rng = np.random.default_rng(2)
+        first = experiment.ask(6, **features)
+        for each in first:
+            experiment.tell(each, rng.normal())
+        waiting = experiment.ask(4, **features)
+        now[0] += 20.0 * late
+        experiment.status()
+        assert experiment.status().defaults == 4 * late
+        for place, each in enumerate(waiting):
+            experiment.tell(each, 1.0 + place)
+        handles.append(experiment)
+    values = [each.status(**given_features(each)).arms for each in handles]
+    for one, two in zip(*values, strict=True):
+        assert one.plays == two.plays
+        assert np.isclose(one.estimate, two.estimate, rtol=1e-8, atol=1e-8)
+
+
+@every_policy
+def test_a_choice_changes_the_clock_and_what_waits_only(name):
+    """What the log records of a decision is all that the decision did to the state."""
+    experiment = create(make_url("memory"), policy=name)
+    play(experiment, 15)
+    experiment._sync()
+    replica = experiment._replica
+    before = replica.dump("")
+    rows = replica.choose(3, np.arange(ARMS), FEATURES, None, 0.0)
+    assert replica.dump("") == before
+    table = replica.policy.arms.features
+    kept = {p: a.copy() for p, a in rolf.policies.saving.arrays(replica.state)}
+    choice = replica.policy._choose(
+        replica.policy.params, replica.state, table, np.arange(ARMS), np.random.default_rng(0)
+    )
+    for path, array in rolf.policies.saving.arrays(replica.state):
+        if path == "clock":
+            assert set((array - kept[path]).tolist()) <= {0, 1}
+        elif path == "waiting":
+            assert array[choice.arm] == kept[path][choice.arm] + 1
+        else:
+            assert (array == kept[path]).all(), path
+    assert [row.number for row in rows] == [16, 17, 18]
+
+
+def work(url, number, rounds):
+    with rolf.open(url, "one") as experiment:
+        for place in range(rounds):
+            decision = experiment.ask()
+            experiment.tell(decision, float(number * rounds + place))
+
+
+def test_several_processes(shared_url):
+    """No lost and no double-counted reward, no two decisions with one number."""
+    experiment = create(shared_url, policy="ucb")
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=work, args=(shared_url, n, 40)) for n in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    status = experiment.status()
+    assert (status.asked, status.told, status.waiting) == (120, 120, 0)
+    assert experiment._replica.state.sums.sum() == sum(range(120))
+    numbers = [
+        row[2] for row in experiment._store.log(experiment._record.id, 0, None) if row[1] == 1
+    ]
+    assert numbers == list(range(1, 121))
+    experiment.snapshot()
+    assert state(experiment) == frozen(experiment)
+
+
+def test_a_forked_process_has_its_own_connection(shared_url):
+    experiment = create(shared_url, policy="ucb")
+    decision = experiment.ask()
+    context = multiprocessing.get_context("fork")
+    child = context.Process(target=experiment.tell, args=(decision, 2.0))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    assert experiment.status().told == 1
+    experiment.ask()

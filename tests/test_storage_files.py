@@ -1,0 +1,330 @@
+"""Files and databases that are old, foreign, damaged or newer; logs that travel."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import psycopg
+import pyarrow.parquet as pq
+import pytest
+
+import rolf
+from helpers import FEATURES, LETTERS
+from rolf.errors import (
+    AlreadyTold,
+    DifferentExperiment,
+    InvalidArgument,
+    RolfError,
+    StorageError,
+    StorageUnavailable,
+    UnknownExperiment,
+    UnusableStorage,
+)
+from rolf.experiments.logs import read_log
+from rolf.experiments.transfer import export_log, import_log
+from stores import create, frozen, given_features, play, postgres_url, quick_folder, state
+
+OLD = Path(__file__).parent / "data" / "experiments_v0.sql"
+
+
+@pytest.fixture
+def path():
+    return quick_folder("rolf-file") / "experiments.db"
+
+
+def bytes_of(path):
+    return {
+        each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in path.parent.iterdir()
+    }
+
+
+def make_old(path):
+    connection = sqlite3.connect(path)
+    connection.executescript(OLD.read_text())
+    connection.close()
+
+
+def test_a_file_of_an_older_version_opens(path):
+    make_old(path)
+    assert rolf.list_experiments(f"sqlite:///{path}") == ["old"]
+    experiment = rolf.open(f"sqlite:///{path}", "old")
+    status = experiment.status()
+    assert (status.asked, status.told, status.waiting) == (2, 1, 1)
+    assert status.arms[2].estimate == 0.75
+    experiment.tell("cafe0123-2", 0.5)
+    with pytest.raises(AlreadyTold):
+        experiment.tell("cafe0123-1", 0.5)
+    assert experiment.ask().id == "cafe0123-3"
+    experiment.snapshot()
+    assert state(rolf.open(f"sqlite:///{path}", "old")) == frozen(experiment)
+    new = rolf.open(f"sqlite:///{path}", "new", features=FEATURES, reward_after=5.0, policy="ucb")
+    new.ask()
+
+
+def test_tables_of_an_older_version_open_in_postgresql():
+    url = postgres_url()
+    create(url, policy="ucb").ask()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE rolf_experiments DROP COLUMN default_reward")
+        connection.execute("ALTER TABLE rolf_experiments DROP COLUMN reward_after")
+        connection.execute("DROP TABLE rolf_snapshots")
+        connection.execute("UPDATE rolf_meta SET version = 0")
+    experiment = rolf.open(url, "one")
+    assert experiment.status().asked == 1
+    play(experiment, 5)
+    experiment.snapshot()
+    create(url, "two", reward_after=3.0).ask()
+
+
+def text_file(path):
+    path.write_text("id,reward\n1,2\n" * 100)
+
+
+def other_application(path):
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE customers (name TEXT)")
+    connection.execute("INSERT INTO customers VALUES ('a')")
+    connection.commit()
+    connection.close()
+
+
+def cut(path):
+    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+        play(experiment, 200)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def head_only(path):
+    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+        play(experiment, 3)
+    path.write_bytes(path.read_bytes()[:60])
+
+
+def newer(path):
+    create(f"sqlite:///{path}", policy="ucb").close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE rolf_meta SET version = 99")
+    connection.commit()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (text_file, "not a SQLite database"),
+        (other_application, "not one of rolf's"),
+        (cut, "damaged"),
+        (head_only, "damaged"),
+        (newer, "newer rolf"),
+    ],
+)
+def test_what_is_not_ours_is_left_untouched(path, harm, words):
+    harm(path)
+    before = bytes_of(path)
+    for attempt in (
+        lambda: rolf.open(f"sqlite:///{path}", "one", features=FEATURES),
+        lambda: rolf.open(f"sqlite:///{path}", "one"),
+        lambda: rolf.list_experiments(f"sqlite:///{path}"),
+    ):
+        with pytest.raises(UnusableStorage, match=words):
+            attempt()
+    after = bytes_of(path)
+    assert {name: after.get(name) for name in before} == before
+    assert set(after) - set(before) <= {"experiments.db-wal", "experiments.db-shm"}
+
+
+def test_a_page_that_is_damaged_is_named(path):
+    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+        play(experiment, 300)
+    data = bytearray(path.read_bytes())
+    data[4096 * 4 :] = b"\xff" * (len(data) - 4096 * 4)
+    path.write_bytes(bytes(data))
+    before = bytes_of(path)
+    with pytest.raises(UnusableStorage, match="damaged"):
+        rolf.open(f"sqlite:///{path}", "one").ask()
+    assert bytes_of(path)["experiments.db"] == before["experiments.db"]
+
+
+def test_tables_of_another_application_in_postgresql():
+    for statement in ("CREATE TABLE rolf_meta (x TEXT)", "CREATE TABLE rolf_experiments (x TEXT)"):
+        url = postgres_url()
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(statement)
+        with pytest.raises(UnusableStorage, match="not rolf's"):
+            create(url)
+    url = postgres_url()
+    create(url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE rolf_meta SET version = 99")
+    with pytest.raises(UnusableStorage, match="newer rolf"):
+        create(url)
+
+
+def test_nothing_is_made_by_looking(path):
+    assert rolf.list_experiments(f"sqlite:///{path}") == []
+    with pytest.raises(UnknownExperiment):
+        rolf.open(f"sqlite:///{path}", "one")
+    with pytest.raises(InvalidArgument):
+        rolf.open(f"sqlite:///{path}", "one", features=FEATURES, policy="ucb", options={"p": 1})
+    assert not path.exists()
+    with pytest.raises(UnusableStorage, match="no folder"):
+        create(f"sqlite:///{path.parent}/none/x.db")
+    with pytest.raises(UnusableStorage, match="cannot be opened"):
+        create(f"sqlite:///{path.parent}")
+
+
+@pytest.mark.parametrize("url", ["", "file.db", "sqlite://x.db", "sqlite:///", "mysql://x/y", 3])
+def test_urls_that_mean_nothing(url):
+    with pytest.raises(InvalidArgument, match="url"):
+        create(url)
+
+
+@pytest.mark.parametrize("url", ["postgresql://nobody@127.0.0.1:1/none", "postgresql://h:p:q/x"])
+def test_databases_out_of_reach(url):
+    with pytest.raises(StorageUnavailable, match="PostgreSQL"):
+        create(url)
+
+
+def test_a_file_that_is_full_goes_on_when_there_is_room(path):
+    experiment = create(f"sqlite:///{path}", policy="ucb")
+    decision = experiment.ask()
+    pages = experiment._store._query("PRAGMA page_count")[0][0]
+    experiment._store._query(f"PRAGMA max_page_count = {pages}")
+
+    def fill():
+        for _ in range(2000):
+            experiment.ask()
+
+    def tell():
+        for each in range(1, 2000):
+            experiment.tell(f"{decision.id.split('-')[0]}-{each}", 1.0)
+
+    for action in (fill, tell):
+        with pytest.raises(StorageUnavailable, match="full"):
+            action()
+    before = state(experiment)
+    experiment._store._query("PRAGMA max_page_count = 1000000")
+    experiment.tell(experiment.ask(), 1.0)
+    assert state(experiment) != before
+    assert state(experiment) == frozen(experiment)
+
+
+def test_a_locked_file_says_so(path, monkeypatch):
+    monkeypatch.setattr("rolf.experiments.store.sqlite.PATIENCE", 0.05)
+    experiment = create(f"sqlite:///{path}", policy="ucb")
+    decision = experiment.ask()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    for attempt in (experiment.ask, lambda: experiment.tell(decision, 1.0)):
+        with pytest.raises(StorageUnavailable, match="locked"):
+            attempt()
+    other.execute("ROLLBACK")
+    other.close()
+    experiment.tell(decision, 1.0)
+    assert experiment.status().asked == 1
+
+
+# --- export and import ---
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("policy", ["rolf-ridge", "rolf-bayes", "rolf-varying", "lints"])
+def test_a_log_comes_back_as_it_was(url, policy, kind, tmp_path):
+    experiment = create(url, policy=policy)
+    waiting = experiment.ask(4, **given_features(experiment))
+    play(experiment, 20)
+    experiment.tell(waiting[1], 3.0)
+    file = tmp_path / f"log.{kind}"
+    assert export_log(experiment, file) == 24
+    more = {} if kind == "parquet" else {"features": FEATURES, "policy": policy, "seed": 4}
+    again = import_log(url, "again", file, **more)
+    assert state(again).state == frozen(experiment).state
+    assert again.status().waiting == 3
+    again.tell(waiting[0].id, 1.0)
+    one, two = (each.ask(**given_features(each)) for each in (experiment, again))
+    assert one.id == two.id
+    with pytest.raises(DifferentExperiment, match="'again' already"):
+        import_log(url, "again", file, **more)
+    log = read_log(file)
+    assert len(log) == 21
+    assert log.unrewarded == 3
+
+
+def test_a_log_travels_with_its_arms(tmp_path):
+    where = "memory://travel"
+    experiment = create(where, features=LETTERS, policy="ucb", reward_after=10.0)
+    now = 0.0
+    experiment._now = lambda: now
+    for _ in range(20):
+        experiment.tell(experiment.ask(), 1.0)
+    waiting = experiment.ask(3)
+    now += 20.0
+    experiment.status()
+    experiment.tell(waiting[0], 2.0)
+    experiment.add_arms(LETTERS[:1].rename(index={"a": "new"}))
+    experiment.retire_arms(["b"])
+    experiment.status()
+    file = tmp_path / "log.parquet"
+    export_log(experiment, file)
+    data = pq.read_table(file).to_pydict()
+    assert data["is_default"].count(True) == 2
+    again = import_log(where, "again", file)
+    status = again.status()
+    assert status.defaults == 2
+    assert [each.arm for each in status.arms] == [*"abcdef", "new"]
+    assert [each.active for each in status.arms] == [True, False] + [True] * 5
+    assert np.allclose(again._replica.state.sums, experiment._replica.state.sums)
+    other = import_log(where, "other", file, policy="rolf-ridge", seed=9)
+    assert other.policy == "rolf-ridge"
+    with pytest.raises(InvalidArgument, match="default_reward"):
+        import_log(where, "more", file, default_reward=3.0)
+
+
+def test_logs_that_cannot_be_read(tmp_path):
+    where = "memory://unreadable"
+    experiment = create(where, policy="ucb")
+    play(experiment, 3)
+    good = tmp_path / "log.csv"
+    export_log(experiment, good)
+    with pytest.raises(InvalidArgument, match="features"):
+        import_log(where, "x", good)
+    with pytest.raises(InvalidArgument, match="ends in"):
+        export_log(experiment, tmp_path / "log.txt")
+    with pytest.raises(RolfError, match="cannot be read"):
+        import_log(where, "x", tmp_path / "none.csv", features=FEATURES)
+    with pytest.raises(RolfError, match="cannot be written"):
+        export_log(experiment, tmp_path / "none" / "log.csv")
+    lines = good.read_text().splitlines()
+    for wrong in (
+        ["arm,reward", "1,2"],
+        [lines[0], lines[1], lines[1]],
+        [lines[0], lines[1].replace("-1", "+1")],
+        [lines[0].replace('"arm"', '"arms"'), lines[1]],
+    ):
+        bad = tmp_path / "bad.csv"
+        bad.write_text("\n".join(wrong) + "\n")
+        with pytest.raises(InvalidArgument):
+            import_log(where, "x", bad, features=FEATURES)
+    with pytest.raises(InvalidArgument, match="an arm of the features"):
+        import_log(where, "x", good, features=LETTERS)
+    assert rolf.list_experiments(where) == ["one"]
+
+
+def test_a_copy_of_the_file_is_a_copy_of_the_experiments(path):
+    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+        play(experiment, 10)
+        before = state(experiment)
+    copy = path.with_name("copy.db")
+    shutil.copy(path, copy)
+    assert state(rolf.open(f"sqlite:///{copy}", "one")) == before
+
+
+def test_errors_of_the_database_are_ours(path):
+    experiment = create(f"sqlite:///{path}", policy="ucb")
+    with pytest.raises(StorageError, match="no such table"):
+        experiment._store._query("SELECT * FROM none")
