@@ -179,6 +179,14 @@ class Believer(Policy):
             "explained": float(weights @ (observed / (observed + latent))),
         }
 
+    @classmethod
+    def _aligned(cls, states: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The states with their sums taken from the level of the first that has rewards."""
+        prefix = "totals." if cls.varying else ""
+        seen = [each["state"] for each in states if any(each["state"][f"{prefix}counts"])]
+        wanted = seen[0]["anchor"][0] if seen else 0.0
+        return [_anchored(each, wanted, prefix) for each in states]
+
     def _recount(self) -> None:
         waiting = self._state.waiting
         waiting[:] = 0.0
@@ -201,3 +209,21 @@ def _quantile(posterior: Posterior, chance: float) -> FloatArray:
         low = np.where(below < chance, middle, low)
         high = np.where(below < chance, high, middle)
     return np.asarray(0.5 * (low + high))
+
+
+def _anchored(data: dict[str, Any], wanted: float, prefix: str) -> dict[str, Any]:
+    state = data["state"]
+    names = ("counts", "sums", "squares")
+    counts, sums, squares = (np.array(state[prefix + name]) for name in names)
+    step = state["anchor"][0] - wanted
+    growth = 2.0 * step * sums + counts * step * step
+    moved = {
+        "anchor": [wanted],
+        f"{prefix}sums": (sums + counts * step).tolist(),
+        # of every arm, or of all of them together
+        f"{prefix}squares": (squares + (growth if squares.size > 1 else growth.sum())).tolist(),
+    }
+    if f"{prefix}cross" in state:
+        rows = np.array(state[f"{prefix}rows"])
+        moved[f"{prefix}cross"] = (np.array(state[f"{prefix}cross"]) + step * rows.sum(0)).tolist()
+    return {**data, "state": {**state, **moved}}

@@ -154,22 +154,3 @@ class RoLFBayes(Believer):
             belief.cov[live],
             float(belief.evidence.seen[0]) - 1.0,
         )
-
-    @classmethod
-    def _aligned(cls, states: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        seen = [each["state"] for each in states if any(each["state"]["counts"])]
-        wanted = seen[0]["anchor"][0] if seen else 0.0
-        return [_anchored(each, wanted) for each in states]
-
-
-def _anchored(data: dict[str, Any], wanted: float) -> dict[str, Any]:
-    """A saved state with its sums taken from the level ``wanted``."""
-    state = data["state"]
-    counts, sums, squares = (np.array(state[name]) for name in ("counts", "sums", "squares"))
-    step = state["anchor"][0] - wanted
-    moved = {
-        "anchor": [wanted],
-        "sums": (sums + counts * step).tolist(),
-        "squares": (squares + 2.0 * step * sums + counts * step * step).tolist(),
-    }
-    return {**data, "state": {**state, **moved}}

@@ -189,26 +189,3 @@ class RoLFBayesVarying(Believer):
             belief.cov[live],
             float(belief.evidence.seen[0]) - 1.0,
         )
-
-    @classmethod
-    def _aligned(cls, states: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        seen = [each["state"] for each in states if any(each["state"]["totals.counts"])]
-        wanted = seen[0]["anchor"][0] if seen else 0.0
-        return [_anchored(each, wanted) for each in states]
-
-
-def _anchored(data: dict[str, Any], wanted: float) -> dict[str, Any]:
-    """A saved state with its totals taken from the level ``wanted``."""
-    state = data["state"]
-    counts, sums, rows, cross = (
-        np.array(state[f"totals.{name}"]) for name in ("counts", "sums", "rows", "cross")
-    )
-    step = state["anchor"][0] - wanted
-    squares = state["totals.squares"][0] + 2.0 * step * sums.sum() + counts.sum() * step * step
-    moved = {
-        "anchor": [wanted],
-        "totals.sums": (sums + counts * step).tolist(),
-        "totals.cross": (cross + step * rows.sum(axis=0)).tolist(),
-        "totals.squares": [squares],
-    }
-    return {**data, "state": {**state, **moved}}
