@@ -55,10 +55,10 @@ def test_other_seeds_give_other_results(result):
 @pytest.mark.parametrize("name", list(CATALOG))
 def test_ask_and_tell_make_the_very_same_decisions(name, result):
     """The online path against the engine, for the second run of the simulation."""
-    from rolf.engine import _build, _entries, _stream
+    from rolf.engine import _build, _stream, read_policies
 
     problem = FAMILY.draw(_stream(3, 1, 0))
-    policy = _build(_entries({name: name})[0], problem, 3, 1)
+    policy = _build(read_policies({name: name})[0], problem, 3, 1)
     noise = np.random.default_rng(_stream(3, 1, 1))
     extra = {"features": problem.features} if policy.varying else {}
     total, regret = 0.0, []

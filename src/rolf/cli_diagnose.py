@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from rolf.errors import InvalidArgument, RolfError
+from rolf.errors import InvalidArgument
+from rolf.experiments.files import read_table
 from rolf.policies.inputs import Arms, read_features
 
 if TYPE_CHECKING:
@@ -49,13 +50,13 @@ def diagnose(
 
 
 def _features(path: Path) -> Arms:
-    table = _read(path, ())
+    table = read_table(path, first=True)
     if table.num_columns < 2:
         wanted = "the arm's name and at least one feature"
         raise InvalidArgument(f"{path}", f"columns {table.column_names}", wanted)
     columns = [_numbers(path, table, name) for name in table.column_names[1:]]
     read_features(np.column_stack(columns))  # the same checks as everywhere
-    labels = _text(table.column(0))
+    labels = table.column(0).to_pylist()
     if None in labels:
         raise InvalidArgument(f"{path}", f"no name in row {labels.index(None) + 1}", "named arms")
     return Arms(np.column_stack(columns), labels, table.column_names[1:])
@@ -63,7 +64,7 @@ def _features(path: Path) -> Arms:
 
 def _log(path: Path, arm: str, reward: str) -> tuple[list[Any], np.ndarray[Any, Any], int]:
     """Arms and rewards of the rows that have a reward, and how many have none."""
-    table = _read(path, (arm,))
+    table = read_table(path, (arm,))
     for option, name in (("--arm", arm), ("--reward", reward)):
         if name not in table.column_names:
             columns = ", ".join(table.column_names)
@@ -72,33 +73,11 @@ def _log(path: Path, arm: str, reward: str) -> tuple[list[Any], np.ndarray[Any, 
     kept = table.filter(told)
     if not kept.num_rows:
         raise InvalidArgument(f"{path}", "no row with a reward", "rewards")
-    return _text(kept.column(arm)), _numbers(path, kept, reward), table.num_rows - kept.num_rows
-
-
-def _read(path: Path, text: tuple[str, ...]) -> pa.Table:
-    """A table; of a CSV file the first column, or those named, stay text as written."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    try:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            return parquet.read_table(path)
-        with csv.open_csv(path) as reader:
-            names = reader.schema.names
-        types = {name: pa.string() for name in text or names[:1]}
-        options = csv.ConvertOptions(column_types=types)
-        return csv.read_csv(path, convert_options=options)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise RolfError(f"{path}: cannot be read ({reason})") from None
-    except pa.ArrowInvalid as error:
-        raise RolfError(f"{path}: cannot be read as a table ({error})") from None
-
-
-def _text(column: pa.ChunkedArray) -> list[Any]:
-    import pyarrow as pa
-
-    return list(column.cast(pa.string()).to_pylist())
+    return (
+        kept.column(arm).to_pylist(),
+        _numbers(path, kept, reward),
+        table.num_rows - kept.num_rows,
+    )
 
 
 def _numbers(path: Path, table: pa.Table, name: str) -> np.ndarray[Any, Any]:

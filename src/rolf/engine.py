@@ -120,7 +120,7 @@ def simulate(
     """
     from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
-    entries = _entries(policies)
+    entries = read_policies(policies)
     rounds = whole("rounds", rounds, 1)
     runs = whole("runs", runs, 1)
     jobs = whole("jobs", jobs if jobs is not None else os.cpu_count() or 1, 1)
@@ -189,7 +189,7 @@ def simulate(
 
 def describe_policies(policies: Mapping[str, Any]) -> dict[str, Any]:
     """The policies of a simulation as plain data: label, name and options."""
-    return {e.label: {"policy": e.name, "options": e.options} for e in _entries(policies)}
+    return {e.label: {"policy": e.name, "options": e.options} for e in read_policies(policies)}
 
 
 def versions() -> dict[str, str]:
@@ -209,7 +209,7 @@ def versions() -> dict[str, str]:
 # --- arguments -------------------------------------------------------------------------------
 
 
-def _entries(policies: Mapping[str, Any]) -> list[Entry]:
+def read_policies(policies: Mapping[str, Any]) -> list[Entry]:
     if not isinstance(policies, Mapping) or not policies:
         raise InvalidArgument("policies", policies, "a dict: label to policy, or (policy, options)")
     out = []

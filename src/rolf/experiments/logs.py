@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.errors import InvalidArgument, RolfError
+from rolf.errors import InvalidArgument
+from rolf.experiments.files import read_table
 from rolf.policies.inputs import Arms, read_features
 from rolf.types import FloatArray, IntArray
 
@@ -136,7 +137,7 @@ def read_log(path: str | Path) -> Log:
     Decisions without a reward are left out and counted. Rewards that are defaults are kept
     and counted: for clicks they are the truth, and leaving them out would keep the clicks only.
     """
-    table = _read(path, text=("arm", "item_id", "id"))
+    table = read_table(path, text=("arm", "item_id", "id"))
     names = table.column_names
     open_bandit = "arm" not in names and "item_id" in names
     wanted = OPEN_BANDIT if open_bandit else OWN
@@ -183,7 +184,7 @@ def read_arms(path: str | Path) -> Arms:
     column of text becomes one column of zeros and ones a category, without those that follow
     from the columns before.
     """
-    table = _read(path, text=NAMES)
+    table = read_table(path, text=NAMES)
     names = [name for name in table.column_names if name not in INDEX]
     if not names:
         raise InvalidArgument(f"{path}: columns", table.column_names, "arms and their features")
@@ -206,30 +207,6 @@ def read_arms(path: str | Path) -> Arms:
         raise InvalidArgument(f"{path}: columns", names, "at least one feature beside the arms")
     checked = read_features(np.column_stack(list(columns.values())))
     return Arms(checked.features, labels, list(columns))
-
-
-def _read(path: str | Path, text: Sequence[str]) -> Any:
-    """An Arrow table from a CSV or Parquet file; columns in ``text`` are not made numbers."""
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet as pq
-
-    source = Path(path)
-    try:
-        source.open("rb").close()
-        if source.suffix.lower() in (".parquet", ".pq"):
-            table = pq.read_table(source)
-        else:
-            options = pa.csv.ConvertOptions(column_types={name: pa.string() for name in text})
-            table = pa.csv.read_csv(source, convert_options=options)
-    except OSError as error:
-        raise RolfError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except pa.ArrowInvalid as error:
-        raise RolfError(f"{path}: is neither CSV nor Parquet ({error})") from None
-    for place, name in enumerate(table.column_names):
-        if name in text and table.column(place).type != pa.string():
-            table = table.set_column(place, name, table.column(place).cast(pa.string()))
-    return table
 
 
 def _column(path: str | Path, table: Any, name: str) -> FloatArray:

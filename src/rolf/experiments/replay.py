@@ -37,7 +37,7 @@ import numpy as np
 
 from rolf.augment import Augmentation
 from rolf.checks import between, whole
-from rolf.engine import Entry, _entries, progress_bar
+from rolf.engine import Entry, progress_bar, read_policies
 from rolf.errors import InvalidArgument, RolfWarning
 from rolf.experiments.evaluation import LOGGED, Evaluation, Value
 from rolf.experiments.logs import Contexts, Log, read_arms, read_log
@@ -109,7 +109,7 @@ def replay(
         raise InvalidArgument("interval", interval, '"normal" or "bootstrap"')
     if not isinstance(policies, Mapping):
         policies = {name: name for name in policies}
-    entries = _entries(policies)
+    entries = read_policies(policies)
     data = _data(log, arms, entries, split)
     weighted = [name for name in chosen if name != "replay"]
     if weighted and len(log) > 1 and (log.probabilities >= 1.0).all():

@@ -19,12 +19,12 @@ from typing import Any
 
 from rolf.errors import ExperimentError, InvalidArgument, RolfError
 from rolf.experiments.experiment import Experiment
+from rolf.experiments.files import PARQUET, read_table
 from rolf.experiments.opening import create
 from rolf.experiments.store.base import CHANGE, DECISION, DEFAULT, REWARD, Row
 from rolf.experiments.table import Table
 
 METADATA = b"rolf-experiment"
-PARQUET = (".parquet", ".pq")
 FILES = "a file that ends in .csv or .parquet"
 
 
@@ -160,24 +160,9 @@ def import_log(
 
 
 def _load(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet as pq
-
-    source = Path(path)
-    try:
-        source.open("rb").close()
-        if source.suffix.lower() in PARQUET:
-            read = pq.read_table(source)
-        elif source.suffix.lower() == ".csv":
-            text = dict.fromkeys(("id", "arm", "greedy", "pseudo"), pa.string())
-            read = pa.csv.read_csv(source, convert_options=pa.csv.ConvertOptions(column_types=text))
-        else:
-            raise InvalidArgument("path", str(path), FILES)
-    except OSError as error:
-        raise RolfError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except pa.ArrowInvalid as error:
-        raise RolfError(f"{path}: is neither CSV nor Parquet ({error})") from None
+    if Path(path).suffix.lower() not in (".csv", *PARQUET):
+        raise InvalidArgument("path", str(path), FILES)
+    read = read_table(path, ("id", "arm", "greedy", "pseudo"))
     if missing := [each for each in ("id", "arm", "reward") if each not in read.column_names]:
         raise InvalidArgument(f"{path}: columns", read.column_names, f"{', '.join(missing)} too")
     made = json.loads((read.schema.metadata or {}).get(METADATA, b"{}"))

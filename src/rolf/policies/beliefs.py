@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.checks import between, whole
-from rolf.errors import MissingExtra
 from rolf.estimators.scales import Evidence
 from rolf.kernel import looped, shared
 from rolf.policies.base import Policy
@@ -115,14 +114,7 @@ class Believer(Policy):
         if posterior is not None:
             tails = (0.5 * (1.0 - level), 0.5 * (1.0 + level))
             ends = np.column_stack([_quantile(posterior, tail) for tail in tails])
-        if not self.arms.named:
-            return ends
-        try:
-            import pandas
-        except ImportError as error:
-            hint = "arms with names need pandas: pip install 'rolf-bandits[all]'"
-            raise MissingExtra(hint) from error
-        return pandas.DataFrame(ends, index=self.arms.labels, columns=["low", "high"])
+        return self.arms.labelled(ends, ("low", "high"))
 
     def best(
         self, *, available: Iterable[Any] | None = None, features: Any = None, draws: int = 10_000

@@ -57,8 +57,9 @@ class Arms:
             raise InvalidArgument("available", [], "at least one arm")
         return np.array(positions, dtype=np.int64)
 
-    def labelled(self, values: FloatArray) -> Any:
-        """Values of all arms as the user sees them: an array, or a Series with names."""
+    def labelled(self, values: FloatArray, columns: Sequence[str] | None = None) -> Any:
+        """Values of all arms as the user sees them: an array, or a Series with names; with
+        columns, a DataFrame."""
         if not self.named:
             return values
         try:
@@ -66,6 +67,8 @@ class Arms:
         except ImportError as error:
             hint = "arms with names need pandas: pip install 'rolf-bandits[all]'"
             raise MissingExtra(hint) from error
+        if columns is not None:
+            return pandas.DataFrame(values, index=self.labels, columns=list(columns))
         return pandas.Series(values, index=self.labels)
 
 

@@ -19,7 +19,7 @@ from rolf.checks import between
 from rolf.estimators.posterior import Belief, Grid, absorb, make_grid, mixture, refresh, start
 from rolf.estimators.ridge import from_history
 from rolf.estimators.scales import weigh
-from rolf.kernel import implements
+from rolf.kernel import implements, shared
 from rolf.linalg import argmax, pick, tie_shares
 from rolf.policies.beliefs import Believer, Posterior, due, scores
 from rolf.policies.inputs import given, read_features
@@ -48,14 +48,20 @@ def init(params: Params) -> State:
     return State(clock, counts, sums, squares, np.zeros(1), waiting, start(params.grid))
 
 
+@shared
+def bounds(params: Params, state: State) -> tuple[FloatArray, FloatArray]:
+    """Mean and upper confidence bound of every arm, as decisions see them."""
+    mean, variance, noise = mixture(state.belief, state.belief.evidence.cautious)
+    return mean, scores(mean, variance, noise, state.waiting, params.width)
+
+
 @implements(choose, Params)
 def _choose(
     params: Params, state: State, features: FloatArray, available: IntArray, rng: Generator
 ) -> Choice:
     state.clock[0] += 1
-    mean, variance, noise = mixture(state.belief, state.belief.evidence.cautious)
-    bounds = scores(mean, variance, noise, state.waiting, params.width)
-    arm, ties, _ = pick(bounds, available, rng)
+    mean, score = bounds(params, state)
+    arm, ties, _ = pick(score, available, rng)
     state.waiting[arm] += 1.0
     return Choice(arm, 1.0 / ties, argmax(mean, available), arm, True)
 
@@ -89,8 +95,7 @@ def _estimate(params: Params, state: State, features: FloatArray) -> FloatArray:
 def _probabilities(
     params: Params, state: State, features: FloatArray, available: IntArray
 ) -> FloatArray:
-    mean, variance, noise = mixture(state.belief, state.belief.evidence.cautious)
-    return tie_shares(scores(mean, variance, noise, state.waiting, params.width)[available])
+    return tie_shares(bounds(params, state)[1][available])
 
 
 @implements(rebuild, Params)

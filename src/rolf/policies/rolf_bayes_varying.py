@@ -27,7 +27,7 @@ from rolf.estimators.varying_posterior import (
     varying_refresh,
     varying_start,
 )
-from rolf.kernel import implements
+from rolf.kernel import implements, shared
 from rolf.linalg import argmax, pick, tie_shares
 from rolf.policies.beliefs import Believer, Posterior, due, scores
 from rolf.policies.inputs import as_history_rows, given, read_features
@@ -54,18 +54,22 @@ def init(params: Params, arms: int) -> State:
     return State(clock, totals, np.zeros(1), np.zeros(arms), varying_start(params.grid))
 
 
+@shared
+def bounds(params: Params, state: State, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and upper confidence bound of every arm, as decisions see them."""
+    grid, belief = params.grid, state.belief
+    rows, weights = features - grid.centre, belief.evidence.cautious
+    mean, variance, noise = varying_mixture(grid, belief, state.totals, rows, weights)
+    return mean, scores(mean, variance, noise, state.waiting, params.width)
+
+
 @implements(choose, Params)
 def _choose(
     params: Params, state: State, features: FloatArray, available: IntArray, rng: Generator
 ) -> Choice:
     state.clock[0] += 1
-    belief = state.belief
-    rows = features - params.grid.centre
-    mean, variance, noise = varying_mixture(
-        params.grid, belief, state.totals, rows, belief.evidence.cautious
-    )
-    bounds = scores(mean, variance, noise, state.waiting, params.width)
-    arm, ties, _ = pick(bounds, available, rng)
+    mean, score = bounds(params, state, features)
+    arm, ties, _ = pick(score, available, rng)
     state.waiting[arm] += 1.0
     return Choice(arm, 1.0 / ties, argmax(mean, available), arm, True)
 
@@ -96,12 +100,7 @@ def _estimate(params: Params, state: State, features: FloatArray) -> FloatArray:
 def _probabilities(
     params: Params, state: State, features: FloatArray, available: IntArray
 ) -> FloatArray:
-    belief = state.belief
-    rows = features - params.grid.centre
-    mean, variance, noise = varying_mixture(
-        params.grid, belief, state.totals, rows, belief.evidence.cautious
-    )
-    return tie_shares(scores(mean, variance, noise, state.waiting, params.width)[available])
+    return tie_shares(bounds(params, state, features)[1][available])
 
 
 @implements(rebuild, Params)

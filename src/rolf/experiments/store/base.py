@@ -164,6 +164,16 @@ class Store(ABC):
     def close(self) -> None: ...
 
 
+def chunked(read: Callable[[int], list[Any]], after: int, size: int) -> Iterator[Any]:
+    """Rows in order, ``size`` at a time: ``read`` gives those that follow a row."""
+    while True:
+        rows = read(after)
+        yield from rows
+        if len(rows) < size:
+            return
+        after = rows[-1][0]
+
+
 def connect(url: str, *, create: bool = True) -> Store | None:
     """The store of a URL; None if it would have to be made and is not to be."""
     wanted = "memory://, sqlite:///file.db or postgresql://user@host/database"

@@ -41,6 +41,7 @@ from rolf.experiments.store.base import (
     Row,
     Snapshot,
     Store,
+    chunked,
 )
 from rolf.experiments.store.postgres_sql import (
     ADD,
@@ -337,18 +338,13 @@ class PostgresStore(Store):
         self._run(action)
 
     def log(self, experiment: int, after: int, upto: int | None) -> Iterator[Any]:
-        def chunk(connection: psycopg.Connection[Any]) -> list[Any]:
+        def chunk(connection: psycopg.Connection[Any], after: int) -> list[Any]:
             values = (experiment, after, upto or LAST)
             with connection.transaction(), connection.cursor(binary=True) as cursor:
                 cursor.execute("SET LOCAL enable_sort = off")  # by the index, chunk after chunk
                 return cursor.execute(f"{LOG} LIMIT {CHUNK}".encode(), values).fetchall()
 
-        while True:
-            rows = self._run(chunk)
-            yield from rows
-            if len(rows) < CHUNK:
-                return
-            after = rows[-1][0]
+        return chunked(lambda after: self._run(lambda held: chunk(held, after)), after, CHUNK)
 
     def restore(self, experiment: int, rows: Sequence[Row]) -> None:
         def action(connection: psycopg.Connection[Any]) -> None:

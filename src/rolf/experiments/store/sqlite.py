@@ -31,6 +31,7 @@ from rolf.experiments.store.base import (
     Row,
     Snapshot,
     Store,
+    chunked,
 )
 
 T = TypeVar("T")
@@ -281,12 +282,10 @@ class SQLiteStore(Store):
             connection.executemany(REWARDED, rows)
 
     def log(self, experiment: int, after: int, upto: int | None) -> Iterator[Any]:
-        while True:
-            rows = self._query(f"{READ} LIMIT {CHUNK}", (experiment, after, upto or LAST))
-            yield from rows
-            if len(rows) < CHUNK:
-                return
-            after = rows[-1][0]
+        def chunk(after: int) -> list[Any]:
+            return self._query(f"{READ} LIMIT {CHUNK}", (experiment, after, upto or LAST))
+
+        return chunked(chunk, after, CHUNK)
 
     def restore(self, experiment: int, rows: Sequence[Row]) -> None:
         with self._lock, self._transaction(self._connect()) as connection:
