@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import rolf
 from rolf.cli import app
 from rolf.diagnostics import diagnose
+from rolf.experiments.logs import read_arms
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,9 @@ def files(tmp_path):
     table.to_csv(tmp_path / "items.csv", index=False)
     arms = np.repeat(np.arange(12), 20)
     rewards = means[arms] + rng.standard_normal(240)
-    log = pandas.DataFrame({"arm": 100 + arms, "reward": rewards, "click": rewards > 0})
+    log = pandas.DataFrame(
+        {"arm": 100 + arms, "reward": rewards, "click": rewards > 0, "word": "x"}
+    )
     log.loc[[0, 5], "reward"] = None
     log.to_csv(tmp_path / "log.csv", index=False)
     log.to_parquet(tmp_path / "log.parquet")
@@ -77,6 +80,32 @@ def test_command_for_machines(files):
     assert data["without_reward"] == 0
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_features_are_read_as_by_the_other_commands(files, kind):
+    """Text in columns, the names in another column than the first, and as they are written."""
+    table = pandas.read_csv(files / "items.csv", dtype={"item": str})
+    table["colour"] = ["red", "blue", "green"] * 4
+    table = table[["size", "colour", "price"]].assign(id="0" + table["item"])
+    log = pandas.read_csv(files / "log.csv", dtype={"arm": str})
+    log["arm"] = "0" + log["arm"]
+    log.to_csv(files / "log.csv", index=False)
+    if kind == "csv":
+        table.to_csv(files / "mixed.csv", index=False)
+    else:
+        table.to_parquet(files / "mixed.parquet")
+    done = run(files / "log.csv", files / f"mixed.{kind}", "--json")
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.output)
+    assert (data["rewards"], data["rank"]) == (238, 4)  # an intercept makes the third colour follow
+    assert data["arms"][0]["arm"] == "0100"
+    arms = read_arms(files / f"mixed.{kind}")
+    assert arms.columns == ["size", "colour=blue", "colour=green", "colour=red", "price"]
+    told = log.dropna(subset="reward")
+    found = diagnose(arms, told["arm"], told["reward"])
+    assert found.verdict == data["verdict"]
+    assert found.share.estimate == data["share"]["estimate"]
+
+
 @pytest.mark.parametrize(
     ("args", "wanted"),
     [
@@ -84,8 +113,10 @@ def test_command_for_machines(files):
         (("log.csv", "none.csv"), "none.csv: cannot be read"),
         (("log.csv", "items.csv", "--arm", "ad"), "--arm: got 'ad'"),
         (("log.csv", "items.csv", "--reward", "gain"), "--reward: got 'gain'"),
-        (("log.csv", "bad.csv"), "bad.csv: colour"),
-        (("log.csv", "gap.csv"), "gap.csv: size: got 'an empty cell'"),
+        (("log.csv", "bad.csv"), "bad.csv: born: got 'datetime.date(2024, 1, 1) in row 0'"),
+        (("log.csv", "gap.csv"), "gap.csv: size: got 'nothing in row 1'"),
+        (("log.csv", "twice.csv"), "twice.csv: item: got '100 twice'"),
+        (("log.csv", "items.csv", "--reward", "word"), "log.csv: word: got \"'x' in row 0\""),
         (("log.csv", "few.csv"), "arms: got '102'"),
         (("log.csv", "thin.csv"), "at least one feature"),
         (("empty.csv", "items.csv"), "empty.csv"),
@@ -94,7 +125,8 @@ def test_command_for_machines(files):
     ],
 )
 def test_errors_of_the_command(files, args, wanted, monkeypatch):
-    (files / "bad.csv").write_text("item,colour\n100,red\n101,blue\n")
+    (files / "bad.csv").write_text("item,born\n100,2024-01-01\n101,2024-01-02\n")
+    (files / "twice.csv").write_text("item,size\n100,1\n100,2\n")
     (files / "gap.csv").write_text("item,size\n100,1\n101,\n")
     (files / "few.csv").write_text("item,size\n100,1\n101,2\n")
     (files / "thin.csv").write_text("item\n100\n101\n")

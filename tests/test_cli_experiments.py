@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import rolf
 from rolf.cli import app
-from rolf.errors import AlreadyTold, DifferentExperiment, InvalidArgument, UnknownExperiment
+from rolf.errors import (
+    AlreadyTold,
+    DifferentExperiment,
+    InvalidArgument,
+    MissingExtra,
+    UnknownExperiment,
+)
 from stores import quick_folder
 
 ITEMS = "item,width,length\na,1.0,0.5\nb,0.2,1.5\nc,2.0,1.0\nd,0.4,0.3\n"
@@ -104,3 +114,61 @@ def test_wrong_words(files, words, error, match):
     given = [{"URL": url, "ITEMS": items}.get(word, word) for word in words]
     with pytest.raises(error, match=match):
         run(*given, ok=False)
+
+
+MIXED = "size,colour,id\n1.0,red,01\n0.2,blue,02\n2.0,green,03\n0.4,red,04\n1.1,blue,05\n"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("policy", ["rolf-ridge", "lints"])
+def test_an_exported_log_is_replayed_and_diagnosed_with_the_same_table(
+    files, tmp_path, kind, policy
+):
+    items, url = files
+    items.write_text(MIXED)
+    run("new", url, "m", "--features", items, "--policy", policy, "--seed", 3)
+    means = {"01": 0.3, "02": 0.5, "03": 0.1, "04": 0.9, "05": 0.4}
+    rng = np.random.default_rng(0)
+    with rolf.open(url, "m") as experiment:
+        for batch in range(30):
+            asked = experiment.ask(4)
+            told = [(each, rng.normal(means[each.arm], 2.0)) for each in asked]
+            experiment.tell_many(told[: 4 - (batch == 29)])  # one reward never comes
+    log = tmp_path / f"log.{kind}"
+    assert "120 decisions" in run("export", url, "m", log)
+    words = ("--policy", "ucb", "--policy", "rolf-ridge", "--json")
+    data = json.loads(run("replay", log, items, *words))
+    assert data["decisions"] == 119
+    assert any("1 decisions without a reward" in note for note in data["notes"])
+    rows = {(row["policy"], row["estimator"]): row["value"] for row in data["rows"]}
+    names = ("replay", "ips", "snips", "dr")
+    assert set(rows) == {("as logged", "mean")} | {
+        (each, name) for each in ("ucb", "rolf-ridge") for name in names
+    }
+    assert all(value is not None and math.isfinite(value) for value in rows.values())
+    found = json.loads(run("diagnose", log, items, "--json"))
+    assert (found["rewards"], found["without_reward"]) == (119, 1)
+    assert {each["arm"] for each in found["arms"]} == set(means)
+
+
+def test_a_missing_driver_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtra) as error:
+        rolf.open("postgresql://nobody@localhost/none", "x", features=[[1.0], [2.0]])
+    assert "pip install 'rolf-bandits[postgres]'" in str(error.value)
+
+
+def test_a_missing_driver_is_one_line_on_the_command_line():
+    code = """
+import sys
+sys.modules["psycopg"] = None
+sys.argv = ["rolf", "status", "postgresql://nobody@localhost/none", "x"]
+from rolf.cli import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("rolf: ")
+    assert "pip install 'rolf-bandits[postgres]'" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -78,9 +78,51 @@ def test_bad_columns_are_named(tmp_path, text, wanted):
         read_log(path)
 
 
-@pytest.mark.parametrize("text", ["arm\na\nb\n", "arm,size\na,1\nb,\n", "arm,size\na,1\na,2\n"])
-def test_bad_arms_are_named(tmp_path, text):
-    with pytest.raises(rolf.RolfError):
+@pytest.mark.parametrize(
+    ("text", "labels", "columns"),
+    [
+        ("item,size\n007,1\n08,2\n", ["007", "08"], ["size"]),  # as written
+        ("size,item_id\n1,a\n2,b\n", ["a", "b"], ["size"]),
+        ("id,size,arm\n1,1,a\n2,2,b\n", ["a", "b"], ["id=1", "id=2", "size"]),
+        (",size\nx,1\ny,2\n", ["x", "y"], ["size"]),  # an index of names
+        (",item,size\n0,x,1\n1,y,2\n", ["x", "y"], ["size"]),  # and one that only counts
+    ],
+)
+def test_the_column_that_names_the_arms(tmp_path, text, labels, columns):
+    arms = read_arms_of(tmp_path, text)
+    assert arms.labels == labels
+    assert arms.columns == columns
+
+
+@pytest.mark.parametrize("name", ["creative", None])
+def test_arms_of_a_data_frame_with_an_index(tmp_path, name):
+    table = pandas.DataFrame(
+        {"size": [1.0, 2.0], "kind": ["u", "v"]}, index=pandas.Index(["x", "y"], name=name)
+    )
+    table.to_parquet(tmp_path / "arms.parquet")
+    table.to_csv(tmp_path / "arms.csv")
+    for file in ("arms.parquet", "arms.csv"):
+        arms = read_arms(tmp_path / file)
+        assert arms.labels == ["x", "y"]
+        assert arms.columns == ["size", "kind=u"]
+        assert arms.categories == {"kind": ["u", "v"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("arm\na\nb\n", "at least one feature"),
+        ("arm,size\na,1\nb,\n", "size: got 'nothing in row 1'"),
+        ("arm,size\na,1\na,2\n", "arm: got 'a twice'"),
+        ("arm,size\na,1\n,2\n", "arm: got 'nothing in row 1'"),
+        ("arm,size,kind\na,inf,x\nb,2,y\n", "size: got 'inf in row 0'"),
+        ("arm,size,size\na,1,2\nb,2,3\n", "columns: got 'size twice'"),
+        ("arm,size\n", "no rows"),
+        ("arm,size\na,1\n", "two arms"),
+    ],
+)
+def test_bad_arms_are_named(tmp_path, text, wanted):
+    with pytest.raises(rolf.RolfError, match=wanted):
         read_arms_of(tmp_path, text)
 
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 import rolf
-from rolf import cli_diagnose, cli_experiments, cli_replay
+from rolf import cli_arms, cli_diagnose, cli_experiments, cli_replay
 from rolf.errors import InvalidArgument, RolfError
 from rolf.results import Result, Summary
 
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 console = Console()
 cli_experiments.register(app)
+cli_arms.register(app)
 cli_replay.register(app)
 cli_diagnose.register(app)
 
@@ -47,7 +48,9 @@ def main() -> None:
     try:
         app()
     except (RolfError, OSError) as error:
-        Console(stderr=True).print(f"rolf: {error}", style="red", markup=False, highlight=False)
+        Console(stderr=True, soft_wrap=True).print(
+            f"rolf: {error}", style="red", markup=False, highlight=False
+        )
         raise SystemExit(1) from None
     except SystemExit as stop:
         if stop.code != INTERRUPTED:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from rolf.errors import InvalidArgument
-from rolf.experiments.files import read_table
-from rolf.policies.inputs import Arms, read_features
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from rolf.experiments.files import numbers, read_table
+from rolf.types import FloatArray
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 def diagnose(
     log: Annotated[Path, typer.Argument(help="CSV or Parquet: one row a reward.")],
-    features: Annotated[Path, typer.Argument(help="CSV: the arm's name, then its features.")],
+    features: Annotated[Path, typer.Argument(help="The arms' features, one row an arm.")],
     arm: Annotated[str, typer.Option(help="The log's column of arms.")] = "arm",
     reward: Annotated[str, typer.Option(help="The log's column of rewards.")] = "reward",
     level: Annotated[float, typer.Option(help="Of the interval.")] = 0.95,
@@ -33,8 +29,9 @@ def diagnose(
 ) -> None:
     """Do my features explain the rewards? Rows without a reward are left out."""
     from rolf import diagnostics
+    from rolf.experiments.logs import read_arms
 
-    known = _features(features)
+    known = read_arms(features)
     names, values, waiting = _log(log, arm, reward)
     found = diagnostics.diagnose(known, names, values, level=level)
     if plot is not None:
@@ -49,20 +46,7 @@ def diagnose(
         typer.echo(f"\nwritten: {plot}")
 
 
-def _features(path: Path) -> Arms:
-    table = read_table(path, first=True)
-    if table.num_columns < 2:
-        wanted = "the arm's name and at least one feature"
-        raise InvalidArgument(f"{path}", f"columns {table.column_names}", wanted)
-    columns = [_numbers(path, table, name) for name in table.column_names[1:]]
-    read_features(np.column_stack(columns))  # the same checks as everywhere
-    labels = table.column(0).to_pylist()
-    if None in labels:
-        raise InvalidArgument(f"{path}", f"no name in row {labels.index(None) + 1}", "named arms")
-    return Arms(np.column_stack(columns), labels, table.column_names[1:])
-
-
-def _log(path: Path, arm: str, reward: str) -> tuple[list[Any], np.ndarray[Any, Any], int]:
+def _log(path: Path, arm: str, reward: str) -> tuple[list[Any], FloatArray, int]:
     """Arms and rewards of the rows that have a reward, and how many have none."""
     table = read_table(path, (arm,))
     for option, name in (("--arm", arm), ("--reward", reward)):
@@ -75,21 +59,6 @@ def _log(path: Path, arm: str, reward: str) -> tuple[list[Any], np.ndarray[Any, 
         raise InvalidArgument(f"{path}", "no row with a reward", "rewards")
     return (
         kept.column(arm).to_pylist(),
-        _numbers(path, kept, reward),
+        numbers(path, kept, reward),
         table.num_rows - kept.num_rows,
     )
-
-
-def _numbers(path: Path, table: pa.Table, name: str) -> np.ndarray[Any, Any]:
-    """A column as numbers, without gaps."""
-    import pyarrow as pa
-
-    column = table.column(name)
-    if column.null_count:
-        raise InvalidArgument(f"{path}: {name}", "an empty cell", "a number in every row")
-    try:
-        return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        if pa.types.is_boolean(column.type):
-            return np.asarray(column.to_pylist(), dtype=np.float64)
-        raise InvalidArgument(f"{path}: {name}", f"{column.type}", "numbers") from None

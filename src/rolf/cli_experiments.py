@@ -9,18 +9,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from rolf.cli_common import JSON, NAME, URL, columns, labels_of, number, opened, say, say_json
 from rolf.errors import InvalidArgument, RolfError
 
-URL = Annotated[str, typer.Argument(help="sqlite:///file.db or postgresql://user@host/database.")]
-NAME = Annotated[str, typer.Argument(help="The experiment's name.")]
-JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-FEATURES = Annotated[
-    Path | None,
-    typer.Option(help="Table of the arms, CSV or Parquet; the first column names them."),
-]
+TABLE = typer.Option(help="Table of the arms, CSV or Parquet: their names, and their features.")
 OPTIONS = Annotated[str | None, typer.Option(help='The policy\'s options, as JSON: {"p": 0.7}.')]
 SEED = Annotated[int | None, typer.Option(min=0, help="Of all draws.")]
 DEFAULT = Annotated[
@@ -39,9 +33,7 @@ def register(app: typer.Typer) -> None:
 def new(
     url: URL,
     name: NAME,
-    features: Annotated[
-        Path, typer.Option(help="Table of the arms, CSV or Parquet; the first column names them.")
-    ],
+    features: Annotated[Path, TABLE],
     policy: Annotated[str, typer.Option(help="A policy of the catalogue.")] = "rolf-lasso",
     options: OPTIONS = None,
     seed: SEED = None,
@@ -65,7 +57,7 @@ def new(
         reward_after=reward_after,
     ):
         count, size = table.arms.features.shape
-        _say(f"created: {name}, {policy}, {count} arms with {size} features")
+        say(f"created: {name}, {policy}, {count} arms with {size} features")
 
 
 def ask(
@@ -81,23 +73,24 @@ def ask(
     as_json: JSON = False,
 ) -> None:
     """Decide which arm to play next; the decision is stored before it is printed."""
-    with _open(url, name) as experiment:
+    with opened(url, name) as experiment:
         arms = experiment._replica.table.arms
         wanted = None
         if available is not None:
-            wanted = _labels(available, arms)
+            names = [part.strip() for part in available.split(",")]
+            wanted = labels_of(names, arms, "--available")
         given: dict[str, Any] = {}
         if features is not None:
-            from rolf.experiments.logs import read_arms
+            from rolf.experiments.logs import read_rows
 
-            now = read_arms(features)
+            now = read_rows(features, arms)
             order = [now.position(str(each), "--features") for each in arms.labels]
             given["features"] = now.features[order]
         decisions = experiment.ask(n, available=wanted, **given)
     if as_json:
-        _json([each.to_dict() for each in decisions])
+        say_json([each.to_dict() for each in decisions])
         return
-    table = _table("id", "arm", "probability")
+    table = columns("id", "arm", "probability")
     for each in decisions:
         table.add_row(each.id, str(each.arm), f"{each.probability:.4f}")
     Console().print(table)
@@ -116,24 +109,24 @@ def tell(
     if (table is None) == (id is None or reward is None):
         raise InvalidArgument("ID REWARD", [id, reward], "an id and a reward, or --csv")
     pairs = _rewards(table) if table is not None else [(id, reward)]
-    with _open(url, name) as experiment:
+    with opened(url, name) as experiment:
         experiment.tell_many(pairs)
-    _say(f"told: {len(pairs)} reward" + "s" * (len(pairs) != 1))
+    say(f"told: {len(pairs)} reward" + "s" * (len(pairs) != 1))
 
 
 def status(url: URL, name: NAME, as_json: JSON = False) -> None:
     """Show how an experiment stands: arms, plays, estimates, the best arm's probability."""
-    with _open(url, name) as experiment:
+    with opened(url, name) as experiment:
         now = experiment.status()
     if as_json:
-        _json(now.to_dict())
+        say_json(now.to_dict())
         return
-    _say(
+    say(
         f"{now.name}: {now.policy}; {now.asked} asked, {now.told} told, {now.waiting} waiting"
         + (f", {now.defaults} by default" if now.defaults else "")
     )
     posterior = any(each.best is not None for each in now.arms)
-    table = _table("arm", "plays", "told", "estimate")
+    table = columns("arm", "plays", "told", "estimate")
     if posterior:
         table.add_column("90% interval", justify="right")
         table.add_column("best", justify="right")
@@ -142,10 +135,10 @@ def status(url: URL, name: NAME, as_json: JSON = False) -> None:
     )
     for each in ranked:
         label = str(each.arm) if each.active else f"{each.arm} (retired)"
-        row = [label, str(each.plays), str(each.told), _number(each.estimate)]
+        row = [label, str(each.plays), str(each.told), number(each.estimate)]
         if posterior:
             known = each.low is not None and each.high is not None
-            row.append(f"{_number(each.low)} to {_number(each.high)}" if known else "any")
+            row.append(f"{number(each.low)} to {number(each.high)}" if known else "any")
             row.append("" if each.best is None else f"{each.best:.1%}")
         table.add_row(*(Text(cell) for cell in row))
     Console().print(table)
@@ -157,16 +150,16 @@ def export(
     """Write the log: one row a decision, with its probability and its reward."""
     from rolf.experiments.transfer import export_log
 
-    with _open(url, name) as experiment:
+    with opened(url, name) as experiment:
         count = export_log(experiment, out)
-    _say(f"written: {out}, {count} decisions")
+    say(f"written: {out}, {count} decisions")
 
 
 def import_(
     url: URL,
     name: NAME,
     log: Annotated[Path, typer.Argument(help="A log that was exported, .csv or .parquet.")],
-    features: FEATURES = None,
+    features: Annotated[Path | None, TABLE] = None,
     policy: Annotated[str | None, typer.Option(help="As in the log by default.")] = None,
     options: OPTIONS = None,
     seed: SEED = None,
@@ -189,16 +182,10 @@ def import_(
         reward_after=reward_after,
     ) as experiment:
         now = experiment.status()
-    _say(f"imported: {name}, {now.policy}; {now.asked} asked, {now.told} told")
+    say(f"imported: {name}, {now.policy}; {now.asked} asked, {now.told} told")
 
 
 # --- helpers ---
-
-
-def _open(url: str, name: str) -> Any:
-    import rolf
-
-    return rolf.open(url, name)
 
 
 def _options(text: str | None) -> dict[str, Any] | None:
@@ -210,17 +197,6 @@ def _options(text: str | None) -> dict[str, Any] | None:
         raise InvalidArgument("--options", text, f"JSON ({error})") from None
     if not isinstance(out, dict):
         raise InvalidArgument("--options", text, 'a JSON object: {"p": 0.7}')
-    return out
-
-
-def _labels(text: str, arms: Any) -> list[Any]:
-    """Arms of a list by commas; in the experiment they may be numbers."""
-    known = {str(label): label for label in arms.labels}
-    out = []
-    for each in (part.strip() for part in text.split(",")):
-        if each not in known:
-            arms.position(each, "--available")
-        out.append(known[each])
     return out
 
 
@@ -241,22 +217,3 @@ def _rewards(path: Path) -> list[tuple[str | None, float | None]]:
         except (TypeError, ValueError):
             raise InvalidArgument(f"{path}, line {line}", row["reward"], "a reward") from None
     return out
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for place, name in enumerate(columns):
-        table.add_column(name, justify="right" if place else "left")
-    return table
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
-
-
-def _say(text: str) -> None:
-    Console().print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-def _json(data: Any) -> None:
-    typer.echo(json.dumps(data, indent=2))

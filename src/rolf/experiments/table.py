@@ -35,18 +35,18 @@ class Table:
     def loads(cls, text: str) -> Table:
         data = json.loads(text)
         features = np.array(data["features"], dtype=np.float64, order="C")
-        return cls(Arms(features, data["labels"], data["columns"]), data["active"])
+        arms = Arms(features, data["labels"], data["columns"], data.get("categories"))
+        return cls(arms, data["active"])
 
     def dumps(self) -> str:
         arms = self.arms
-        return json.dumps(
-            {
-                "features": arms.features.tolist(),
-                "labels": arms.labels if arms.named else None,
-                "columns": arms.columns if arms.named else None,
-                "active": [bool(each) for each in self.active],
-            }
-        )
+        data = {
+            "features": arms.features.tolist(),
+            "labels": arms.labels if arms.named else None,
+            "columns": arms.columns if arms.named else None,
+            "active": [bool(each) for each in self.active],
+        }
+        return json.dumps({**data, "categories": arms.categories} if arms.categories else data)
 
     def available(self, given: Any) -> IntArray:
         """Positions of the arms that can be played, of those that are asked for."""
@@ -95,6 +95,11 @@ class Table:
 
     def _rows(self, features: Any, least: int) -> Arms:
         """Some rows of a table like this one."""
+        if isinstance(features, Arms):
+            if features.columns != self.arms.columns:
+                raise InvalidArgument("features", features.columns, f"columns {self.arms.columns}")
+            labels = features.labels if features.named else None
+            return Arms(self._checked(features.features), labels)
         named = hasattr(features, "to_numpy") and hasattr(features, "index")
         if named and self.arms.named:
             columns = {str(each): each for each in features.columns}
@@ -133,7 +138,8 @@ class Table:
             for position in change["retire"]:
                 active[position] = False
         columns = arms.columns if arms.named else None
-        return Table(Arms(features, labels if arms.named else None, columns), active)
+        named = labels if arms.named else None
+        return Table(Arms(features, named, columns, arms.categories), active)
 
     # --- the same table, given again ---
 

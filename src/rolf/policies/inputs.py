@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,20 @@ from rolf.types import FloatArray, IntArray
 
 
 class Arms:
-    """The arms of a policy: features (K, d), and how the user calls them."""
+    """The arms of a policy: features (K, d), and how the user calls them.
+
+    ``categories`` are the values of columns of text, each of which may have become a column.
+    """
 
     def __init__(
         self,
         features: FloatArray,
         labels: Sequence[Any] | None,
         columns: Sequence[Any] | None = None,
+        categories: Mapping[str, list[str]] | None = None,
     ) -> None:
         self.features = features
+        self.categories = dict(categories or {})
         named = range(features.shape[1]) if columns is None else columns
         self.columns = [str(each) for each in named]
         self.count: int = features.shape[0]
