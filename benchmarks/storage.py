@@ -25,7 +25,9 @@ from typing import Any
 import numpy as np
 
 import rolf
+from rolf.experiments.opening import create
 from rolf.experiments.store.base import DECISION, REWARD, Row
+from rolf.experiments.table import Table
 
 ARMS, SIZE = 30, 17
 FEATURES = np.random.default_rng(0).standard_normal((ARMS, SIZE))
@@ -114,7 +116,6 @@ def throughput(url: str, name: str, seconds: float, blocks: int, policy: str) ->
 
 def size(url: str, name: str, decisions: int, policy: str) -> None:
     """An experiment with a long log, written as a whole."""
-    experiment = rolf.open(url, "large", features=FEATURES, policy=policy, seed=1)
     rng = np.random.default_rng(3)
     arms = rng.integers(0, ARMS, decisions).tolist()
     rewards = (MEANS[arms] + 0.1 * rng.standard_normal(decisions)).tolist()
@@ -124,7 +125,7 @@ def size(url: str, name: str, decisions: int, policy: str) -> None:
         common = (number + 1, 1e9 + number, arm, 1.0 / ARMS, arm, arm, True)
         rows.append(Row(0, DECISION, *common, 1))
         rows.append(Row(0, REWARD, *common, 0, None, rewards[number]))
-    experiment._store.restore(experiment._record.id, rows)
+    experiment = create(url, "large", Table.read(FEATURES), policy=policy, seed=1, rows=rows)
     del rows
     start = time.perf_counter()
     experiment.rebuild()

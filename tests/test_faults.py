@@ -123,30 +123,34 @@ def test_a_lost_connection_is_made_anew():
     assert state(experiment) == frozen(experiment)
 
 
-def test_a_connection_that_breaks_in_the_middle(monkeypatch):
+@pytest.mark.parametrize("crowded", [False, True])
+def test_a_connection_that_breaks_in_the_middle(crowded, monkeypatch):
     """Between choosing and recording: nothing was recorded yet, so it is done again."""
     url = postgres_url()
     experiment = create(url, policy="ucb")
+    experiment._reader.crowded = crowded
     choose = experiment._replica.choose
 
     def broken(*args):
+        monkeypatch.undo()
         rows = choose(*args)
         others(url)
         return rows
 
     monkeypatch.setattr(experiment._replica, "choose", broken)
     decision = experiment.ask()
-    monkeypatch.undo()
     experiment.tell(decision, 1.0)
     assert state(experiment) == frozen(experiment)
     assert (experiment.status().asked, experiment.status().told) == (1, 1)
 
 
-def test_a_decision_recorded_but_not_answered_waits(monkeypatch):
+@pytest.mark.parametrize("way", ["_add_alone", "_add"])
+def test_a_decision_recorded_but_not_answered_waits(way, monkeypatch):
     """Between recording and answering: the next number is answered, no id twice."""
     url = postgres_url()
     experiment = create(url, policy="ucb")
-    add = experiment._store._add
+    experiment._reader.crowded = way == "_add"
+    add = getattr(experiment._store, way)
     calls = []
 
     def broken(*args):
@@ -157,7 +161,7 @@ def test_a_decision_recorded_but_not_answered_waits(monkeypatch):
             args[-1].execute("SELECT 1")
         return out
 
-    monkeypatch.setattr(experiment._store, "_add", broken)
+    monkeypatch.setattr(experiment._store, way, broken)
     decision = experiment.ask()
     assert decision.id.endswith("-2")
     experiment.tell(decision, 1.0)
@@ -170,12 +174,12 @@ def test_a_server_that_is_away_and_comes_back(monkeypatch):
     url = postgres_url()
     experiment = create(url, policy="ucb")
     decision = experiment.ask()
-    here = experiment._store._url
+    here = experiment._store._link.url
     others(url)
-    experiment._store._url = "postgresql://postgres@127.0.0.1:1/none"
+    experiment._store._link.url = "postgresql://postgres@127.0.0.1:1/none"
     for action in (experiment.ask, lambda: experiment.tell(decision, 1.0), experiment.status):
         with pytest.raises(StorageUnavailable, match="cannot be reached"):
             action()
-    experiment._store._url = here
+    experiment._store._link.url = here
     experiment.tell(decision, 1.0)
     assert experiment.ask().id.endswith("-2")

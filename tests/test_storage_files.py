@@ -65,15 +65,45 @@ def test_a_file_of_an_older_version_opens(path):
     new.ask()
 
 
-def test_tables_of_an_older_version_open_in_postgresql():
+LAYOUT_1 = """
+ALTER TABLE rolf_log ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
+ALTER TABLE rolf_log ALTER COLUMN seq SET DEFAULT nextval('rolf_sequence');
+CREATE INDEX rolf_transactions ON rolf_log (experiment, xid);
+UPDATE rolf_meta SET version = 1"""
+LAYOUT_0 = """
+ALTER TABLE rolf_experiments DROP COLUMN default_reward;
+ALTER TABLE rolf_experiments DROP COLUMN reward_after;
+DROP TABLE rolf_snapshots;
+UPDATE rolf_meta SET version = 0"""
+
+
+def layout_of(url):
+    """Columns with their defaults, and indexes."""
+    schema = url.rpartition("%3D")[2]
+    with psycopg.connect(url) as connection:
+        columns = connection.execute(
+            "SELECT table_name, column_name, data_type, column_default FROM "
+            "information_schema.columns WHERE table_schema = %s ORDER BY 1, 2",
+            (schema,),
+        ).fetchall()
+        indexes = connection.execute(
+            "SELECT indexname FROM pg_indexes WHERE schemaname = %s ORDER BY 1", (schema,)
+        ).fetchall()
+    return columns, indexes
+
+
+@pytest.mark.parametrize("version", [1, 0])
+def test_tables_of_an_older_version_open_in_postgresql(version):
     url = postgres_url()
     create(url, policy="ucb").ask()
+    today = layout_of(url)
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("ALTER TABLE rolf_experiments DROP COLUMN default_reward")
-        connection.execute("ALTER TABLE rolf_experiments DROP COLUMN reward_after")
-        connection.execute("DROP TABLE rolf_snapshots")
-        connection.execute("UPDATE rolf_meta SET version = 0")
+        connection.execute(LAYOUT_1)
+        if version == 0:
+            connection.execute(LAYOUT_0)
+    assert layout_of(url) != today
     experiment = rolf.open(url, "one")
+    assert layout_of(url) == today
     assert experiment.status().asked == 1
     play(experiment, 5)
     experiment.snapshot()

@@ -92,9 +92,9 @@ class Experiment:
                 kept = json.dumps(table.tolist()) if replica.policy.varying else None
                 return replica.choose(count, positions, table, kept, self._now())
 
-            rows = self._store.write(self._reader, make)
-            self._take(rows)
-            decisions = [self._decision(row) for row in rows]
+            written = self._store.write(self._reader, make)
+            self._take(written.fresh)
+            decisions = [self._decision(row) for row in written.rows]
             self._snapshot_if_due()
         return decisions if n is not None else decisions[0]
 
@@ -137,7 +137,8 @@ class Experiment:
             return
         with self._lock:
             careful = self._record.reward_after is not None
-            known = self._store.tell(self._record.id, wanted, self._now(), careful)
+            known, fresh = self._store.tell(self._reader, wanted, self._now(), careful)
+            self._take(fresh)
         for (number, reward), there in zip(wanted, known, strict=True):
             key = f"{self._record.tag}-{number}"
             if there is None:
@@ -192,9 +193,8 @@ class Experiment:
 
     def add_arms(self, features: Any) -> list[Any]:
         """Add arms: rows of features, in a DataFrame if the arms have names. Gives their names."""
-        before = self._replica.table.arms.count
-        self._change(lambda table: table.addition(features))
-        return self._replica.table.arms.labels[before:]
+        before, after = self._change(lambda table: table.addition(features))
+        return after.arms.labels[before.arms.count :]
 
     def retire_arms(self, ids: Any) -> None:
         """Ask for these arms no more. Rewards of decisions in flight can still be told."""
@@ -209,16 +209,24 @@ class Experiment:
             raise InvalidArgument("features", features, "nothing: features come with every ask")
         self._change(lambda table: table.correction(features))
 
-    def _change(self, describe: Callable[[Table], dict[str, Any]]) -> None:
+    def _change(self, describe: Callable[[Table], dict[str, Any]]) -> tuple[Table, Table]:
+        """Record a change of the arms; gives the tables before and after."""
+        tables: tuple[Table, Table]
+
         def make(rows: list[Any]) -> list[Row]:
+            nonlocal tables
             self._take(rows)
-            change = describe(self._replica.table)
-            Replica(self._record._replace(features=self._replica.table.changed(change).dumps()))
+            before = self._replica.table
+            change = describe(before)
+            tables = before, before.changed(change)
+            Replica(self._record._replace(features=tables[1].dumps()))  # whether it can be
             number = self._replica.changes + 1
             return [Row(0, CHANGE, number, self._now(), features=json.dumps(change))]
 
         with self._lock:
-            self._take(self._store.write(self._reader, make))
+            self._take(self._store.write(self._reader, make).fresh)
+            self._sync()
+        return tables
 
     # --- the replica ---
 

@@ -102,15 +102,9 @@ def create(
     store = connect(url)
     assert store is not None
     try:
-        made = store.create(given._replace(tag=tag or given.tag))
+        made = store.create(given._replace(tag=tag or given.tag), rows)
         if made is None:
             raise DifferentExperiment(f"there is an experiment called {name!r} already")
-        if rows:
-            try:
-                store.restore(made.id, rows)
-            except BaseException:
-                store.delete(made.id)
-                raise
         return Experiment(store, made, new=not rows)
     except BaseException:
         store.close()

@@ -24,7 +24,7 @@ from rolf.errors import InvalidArgument
 DECISION, REWARD, DEFAULT, CHANGE = 1, 2, 3, 4
 
 #: the layout of the tables
-SCHEMA = 1
+SCHEMA = 2
 
 
 class Row(NamedTuple):
@@ -73,15 +73,29 @@ class Snapshot(NamedTuple):
     state: str
 
 
-class Reader(ABC):
-    """How far one process has read the log of one experiment."""
+class Reader:
+    """How far one process has read the log of one experiment.
+
+    While nobody else writes, what this process writes is taken in at once and nothing is read
+    before it. Otherwise the log is read first, and rows of its own come back in their order.
+    """
 
     def __init__(self, experiment: int) -> None:
         self.experiment = experiment
+        self.crowded = False  # whether others wrote, the last time
+        self.own: set[int] = set()  # rows written, but not taken in yet
 
-    @abstractmethod
-    def wrote(self, seqs: Sequence[int]) -> None:
-        """Rows that this process has just written need not be read again."""
+    def looked(self, rows: Sequence[Any]) -> None:
+        """All that there is has been read; these rows were new."""
+        self.crowded = any(row[0] not in self.own for row in rows)
+        self.own.clear()
+
+
+class Written(NamedTuple):
+    """What was recorded, and what of it is to be taken in now: all or nothing."""
+
+    rows: list[Any]
+    fresh: list[Any]
 
 
 Make: TypeAlias = Callable[[list[Any]], list[Row]]
@@ -91,8 +105,11 @@ class Store(ABC):
     """A database of experiments. Rows read are tuples in the order of ``Row``."""
 
     @abstractmethod
-    def create(self, record: Record) -> Record | None:
-        """Add an experiment, under an id of the store's; None if the name is taken."""
+    def create(self, record: Record, rows: Sequence[Row] = ()) -> Record | None:
+        """Add an experiment, if need be with a log in this order, all or nothing.
+
+        It gets an id of the store's. None if the name is taken.
+        """
 
     @abstractmethod
     def find(self, name: str) -> Record | None: ...
@@ -120,21 +137,23 @@ class Store(ABC):
         """The highest row, once no row before it can still come."""
 
     @abstractmethod
-    def write(self, reader: Reader, make: Make) -> list[Any]:
-        """Add rows in one durable transaction that excludes other writes of this kind.
+    def write(self, reader: Reader, make: Make) -> Written:
+        """Add rows in one durable transaction.
 
-        ``make`` is given what the reader has not seen and answers with the rows to add,
-        whose ``seq`` is set here. It may be called again if the transaction has to be.
+        ``make`` is given what the reader has not seen and answers with the rows to add, whose
+        ``seq`` is set here. It may be called again. It knows all rewards that were recorded
+        before this call, and all decisions before its own.
         """
 
     @abstractmethod
     def tell(
-        self, experiment: int, rewards: Sequence[tuple[int, float]], time: float, careful: bool
-    ) -> list[float | None]:
-        """Record the rewards of decisions, all or none; answers with those on record.
+        self, reader: Reader, rewards: Sequence[tuple[int, float]], time: float, careful: bool
+    ) -> tuple[list[float | None], list[Any]]:
+        """Record the rewards of decisions, all or none.
 
-        None where there is no such decision. If one differs from what was to be recorded,
-        nothing is. ``careful``: the experiment has default rewards.
+        Answers with the rewards on record, None where there is no such decision, and with the
+        rows to be taken in now. If a reward differs from what was to be recorded, nothing is.
+        ``careful``: the experiment has default rewards.
         """
 
     @abstractmethod
@@ -144,10 +163,6 @@ class Store(ABC):
     @abstractmethod
     def log(self, experiment: int, after: int, upto: int | None) -> Iterator[Any]:
         """Rows of the log in the canonical order."""
-
-    @abstractmethod
-    def restore(self, experiment: int, rows: Sequence[Row]) -> None:
-        """Write the log of a new experiment as a whole, in this order."""
 
     @abstractmethod
     def snapshot(self, experiment: int) -> Snapshot | None: ...

@@ -18,6 +18,7 @@ from rolf.experiments.store.base import (
     Row,
     Snapshot,
     Store,
+    Written,
 )
 
 
@@ -61,9 +62,6 @@ class MemoryReader(Reader):
         super().__init__(experiment)
         self.after = after
 
-    def wrote(self, seqs: Sequence[int]) -> None:
-        self.after = max(seqs)
-
 
 class MemoryStore(Store):
     """Shared by all that open the same URL in this process; gone with it."""
@@ -78,13 +76,15 @@ class MemoryStore(Store):
         except KeyError:
             raise UnknownExperiment("the experiment has been deleted") from None
 
-    def create(self, record: Record) -> Record | None:
+    def create(self, record: Record, rows: Sequence[Row] = ()) -> Record | None:
         with self._space.lock:
             if self.find(record.name) is not None:
                 return None
             self._space.made += 1
             record = record._replace(id=self._space.made)
-            self._space.kept[record.id] = _Kept(record)
+            kept = self._space.kept[record.id] = _Kept(record)
+            for row in rows:
+                kept.add(row)
             return record
 
     def find(self, name: str) -> Record | None:
@@ -114,19 +114,19 @@ class MemoryStore(Store):
         with self._space.lock:
             return len(self._kept(experiment).rows)
 
-    def write(self, reader: Reader, make: Make) -> list[Any]:
+    def write(self, reader: Reader, make: Make) -> Written:
+        assert isinstance(reader, MemoryReader)
         with self._space.lock:
             kept = self._kept(reader.experiment)
             rows = [kept.add(row) for row in make(self.read(reader))]
-            if rows:
-                reader.wrote([row.seq for row in rows])
-            return rows
+            reader.after = len(kept.rows)
+            return Written(rows, rows)
 
     def tell(
-        self, experiment: int, rewards: Sequence[tuple[int, float]], time: float, careful: bool
-    ) -> list[float | None]:
+        self, reader: Reader, rewards: Sequence[tuple[int, float]], time: float, careful: bool
+    ) -> tuple[list[float | None], list[Any]]:
         with self._space.lock:
-            kept = self._kept(experiment)
+            kept = self._kept(reader.experiment)
             known: dict[int, float | None] = {}
             for number, reward in rewards:
                 if (number, DECISION) not in kept.found:
@@ -140,7 +140,7 @@ class MemoryStore(Store):
                 for number, reward in rewards:
                     if (number, REWARD) not in kept.found:
                         kept.reward(number, REWARD, reward, time)
-            return out
+            return out, []
 
     def expire(self, experiment: int, numbers: Sequence[int], reward: float, time: float) -> None:
         with self._space.lock:
@@ -152,12 +152,6 @@ class MemoryStore(Store):
     def log(self, experiment: int, after: int, upto: int | None) -> Iterator[Any]:
         with self._space.lock:
             return iter(self._kept(experiment).rows[after:upto])
-
-    def restore(self, experiment: int, rows: Sequence[Row]) -> None:
-        with self._space.lock:
-            kept = self._kept(experiment)
-            for row in rows:
-                kept.add(row)
 
     def snapshot(self, experiment: int) -> Snapshot | None:
         with self._space.lock:

@@ -1,217 +1,148 @@
 """Experiments in PostgreSQL, shared by processes on many machines.
 
-Nobody takes a lock and thinks. An ask reads, chooses, and adds its row under the next number;
-if another process was faster, the number is taken and it does so again. Where others ask as well,
-the row is committed without waiting for the disk, so that they can go on, and then a transaction
-that waits is ended: what was logged before is on the disk with it, and so is everything that
-others may have built on.
+An ask that is alone is one statement: it adds its row if there is nothing that it has not seen.
+Where others write as well, asks take turns: one reads, chooses, adds its row and commits without
+waiting for the disk, so that the next can go on; then a transaction that waits is ended: what was
+logged before is on the disk with it, and so is everything that others may have built on. Turns save
+attempts and no more: who sleeps in one is passed over, and a number that is taken is tried again.
 
-Transactions overlap, so a row may become visible after one with a higher sequence number. Each
-row names its transaction, and a reader asks for all rows of transactions that had not ended when
-it last looked: none is missed.
+Transactions overlap, so a row may become visible after one with a higher sequence number. A
+transaction gets its own number first and the sequence numbers of its rows then. So if a process
+knows of a row, writes another one, and later finds all transactions up to its own at an end, then
+no row before the first one can still come: it need not read there again.
 """
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+import time as clock
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rolf.errors import (
-    MissingExtra,
-    RolfError,
-    StorageError,
-    StorageUnavailable,
-    UnknownExperiment,
-    UnusableStorage,
-)
-from rolf.experiments.store import schema
+from rolf.errors import StorageError, UnknownExperiment
 from rolf.experiments.store.base import (
-    DECISION,
     DEFAULT,
     FIELDS,
     REWARD,
-    SCHEMA,
     Make,
     Reader,
     Record,
     Row,
     Snapshot,
     Store,
+    Written,
     chunked,
 )
+from rolf.experiments.store.postgres_link import Link
 from rolf.experiments.store.postgres_sql import (
-    ADD,
-    ADD_AT_ONCE,
-    FLUSH,
+    BEGIN,
+    DONE,
+    ENDED,
     HELD,
-    HOLD,
     KNOWN,
     LOG,
-    RECENT,
+    READ,
     REWARDED,
+    TOP,
+    TURN,
     WRITTEN,
 )
+from rolf.experiments.store.postgres_wire import call, literal, log_row, script
 
 if TYPE_CHECKING:
     import psycopg
 
-T = TypeVar("T")
-
-SETUP = 0x524F4C46  # the advisory lock under which tables are made
+ASKS = 0x524F4C  # the space of advisory locks in which asks take turns
+PATIENCE = 500  # milliseconds to wait for one's turn
+DOUBTS = 500  # rows that may be in doubt before it is ended
 LAST = 2**62
 CHUNK = 20_000
+IDLE = 0  # no transaction
+
+
+#: a row, and the transaction that it came with
+Added: TypeAlias = tuple[Any, int]
 
 
 class PostgresReader(Reader):
-    """``base``: all rows up to it are known; ``horizon``: all of earlier transactions are;
-    ``given``: rows of later transactions that are known already."""
+    """``base``: all rows up to it are known; ``given``: those after it that are known."""
 
     def __init__(self, experiment: int, after: int) -> None:
         super().__init__(experiment)
-        self.base = after
-        self.horizon = "0"
+        self.base = self.top = after
         self.given: set[int] = set()
+        self.limit = DOUBTS
+        #: transactions of ours, each with the highest row that was known before it
+        self.marks: deque[tuple[int, int]] = deque()
 
-    def wrote(self, seqs: Sequence[int]) -> None:
-        self.given.update(seqs)
+    def wrote(self, added: Sequence[Added]) -> Written:
+        """A transaction of ours has added rows."""
+        rows = [row for row, _ in added]
+        if added:
+            self.marks.append((added[0][1], self.top))  # before it knew of its own
+            self.top = max(self.top, rows[-1][0])
+        (self.own if self.crowded else self.given).update(row[0] for row in rows)
+        return Written(rows, [] if self.crowded else rows)
 
-    def take(self, found: list[Any], upto: int | None) -> list[Any]:
-        """Rows that are new, of what a query gave; from now on they are known."""
-        new = [row[:-1] for row in found if row[0] not in self.given]
-        if upto is None:
-            if found:  # else the old horizon does as well
-                self.horizon = found[0][-1]
-            self.given = {row[0] for row in found}
-        else:  # everything up to there is known now
-            self.base = upto
-            self.given = {seq for seq in self.given if seq > upto}
+    def take(self, found: list[Any], upto: int | None = None) -> list[Any]:
+        """Rows that are new, of all there are after the base; from now on they are known."""
+        new = [log_row(row)[:-1] for row in found if int(row[0]) not in self.given]
+        self.given.update(row[0] for row in new)
+        if new:
+            self.top = max(self.top, new[-1][0])
+        if upto is not None:
+            self._reach(upto)
+        elif found:
+            self.ended(int(found[0][-1]))
         return new
+
+    def ended(self, before: int) -> None:
+        """All transactions before this one had ended when all rows were read."""
+        base = self.base
+        while self.marks and self.marks[0][0] < before:
+            base = max(base, self.marks.popleft()[1])
+        self._reach(base)
+
+    def _reach(self, base: int) -> None:
+        if base > self.base:
+            self.base = base
+            self.given = {seq for seq in self.given if seq > base}
+            while self.marks and self.marks[0][1] <= base:
+                self.marks.popleft()
 
 
 class PostgresStore(Store):
     """A database that a ``postgresql://`` URL names."""
 
     def __init__(self, url: str) -> None:
-        try:
-            import psycopg
-        except ImportError as error:
-            hint = "PostgreSQL needs psycopg: pip install 'rolf-bandits[postgres]'"
-            raise MissingExtra(hint) from error
-        self._psycopg = psycopg
-        self._url = url
-        self._lock = threading.RLock()
-        self._connection: psycopg.Connection[Any] | None = None
-        self._process = 0
-        self._run(lambda connection: None)
-
-    # --- the connection ---
-
-    def _connect(self) -> psycopg.Connection[Any]:
-        """The connection of this process: one that was made before a fork is not ours."""
-        kept = self._connection
-        if kept is not None and self._process == os.getpid() and not kept.closed:
-            return kept
-        self._inherited = kept  # kept alive: to close it would end it for the parent as well
-        module = self._psycopg
-        made: psycopg.Connection[Any]
-        try:
-            made = module.connect(self._url, autocommit=True, connect_timeout=10)
-        except module.ProgrammingError as error:
-            raise StorageUnavailable(f"PostgreSQL: not a usable URL ({_short(error)})") from None
-        except module.Error as error:
-            raise StorageUnavailable(f"PostgreSQL: cannot be reached ({_short(error)})") from error
-        made.isolation_level = module.IsolationLevel.READ_COMMITTED
-        try:
-            made.execute(
-                "SELECT set_config('synchronous_commit', 'on', false) "
-                "WHERE current_setting('synchronous_commit') = 'off'"
-            )
-            self._prepare(made)
-        except BaseException:
-            made.close()
-            raise
-        self._connection, self._process = made, os.getpid()
-        return made
-
-    def _prepare(self, made: psycopg.Connection[Any]) -> None:
-        """Make the tables, or bring those of an older version up to date."""
-        if self._version(made) == SCHEMA:
-            return
-        with made.transaction():
-            made.execute("SELECT pg_advisory_xact_lock(%s)", (SETUP,))
-            version = self._version(made)  # another process may have been faster
-            if version == SCHEMA:
-                return
-            made.execute("CREATE SEQUENCE IF NOT EXISTS rolf_sequence")
-            for statement in schema.steps(version):
-                made.execute(statement.format(**schema.POSTGRES).encode())
-            made.execute(
-                "CREATE INDEX IF NOT EXISTS rolf_transactions ON rolf_log (experiment, xid)"
-            )
-
-    def _version(self, made: psycopg.Connection[Any]) -> int | None:
-        found = made.execute(
-            "SELECT to_regclass('rolf_meta'), to_regclass('rolf_experiments')"
-        ).fetchone()
-        assert found is not None
-        meta, experiments = found
-        if meta is None and experiments is None:
-            return None
-        row = None
-        with suppress(self._psycopg.ProgrammingError):
-            row = made.execute("SELECT version FROM rolf_meta").fetchone()
-        if row is None or not isinstance(row[0], int):
-            raise UnusableStorage("PostgreSQL: the tables called rolf_... are not rolf's")
-        if row[0] > SCHEMA:
-            known = f"layout {row[0]}, this one knows {SCHEMA}"
-            raise UnusableStorage(f"PostgreSQL: the tables were made by a newer rolf ({known})")
-        return row[0]
-
-    def _run(self, action: Callable[[psycopg.Connection[Any]], T]) -> T:
-        """Do something, once more if the connection is lost.
-
-        Everything here may be done twice: tells are idempotent, and a decision that was
-        recorded but never answered is one that waits.
-        """
-        psycopg = self._psycopg
-        with self._lock:
-            for again in (True, False):
-                connection = self._connect()
-                try:
-                    return action(connection)
-                except RolfError:
-                    raise
-                except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                    lost = connection.closed or connection.broken
-                    if lost:
-                        connection.close()
-                        self._connection = None
-                    if lost and again:
-                        continue
-                    what = "the connection was lost" if lost else "does not answer"
-                    raise StorageUnavailable(f"PostgreSQL: {what} ({_short(error)})") from error
-                except psycopg.Error as error:
-                    raise StorageError(f"PostgreSQL: {_short(error)}") from error
-        raise AssertionError
-
-    def _query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        return self._run(lambda connection: connection.execute(sql.encode(), values).fetchall())
+        self._link = Link(url)
+        self._run = self._link.run
+        self._query = self._link.query
+        self._psycopg = self._link.psycopg
+        self._impatient = 0.0  # until when no turns are taken
 
     # --- experiments ---
 
-    def create(self, record: Record) -> Record | None:
+    def create(self, record: Record, rows: Sequence[Row] = ()) -> Record | None:
         names = Record._fields[1:]
-        marks = ", ".join(["%s"] * len(names))
-        added = self._query(
-            f"INSERT INTO rolf_experiments ({', '.join(names)}) VALUES ({marks}) "
-            "ON CONFLICT DO NOTHING RETURNING id",
-            record[1:],
+        sql = (
+            f"INSERT INTO rolf_experiments ({', '.join(names)}) "
+            f"VALUES ({', '.join(['%s'] * len(names))}) ON CONFLICT DO NOTHING RETURNING id"
         )
-        return self.find(record.name) if added else None
+        copy = f"COPY rolf_log (experiment, {WRITTEN}) FROM STDIN"
+
+        def action(connection: psycopg.Connection[Any]) -> Record | None:
+            with connection.transaction():
+                added = connection.execute(sql.encode(), record[1:]).fetchone()
+                if added is not None and rows:
+                    with connection.cursor() as cursor, cursor.copy(copy.encode()) as lines:
+                        for row in rows:
+                            lines.write_row((added[0], *row[1:]))
+            return None if added is None else record._replace(id=added[0])
+
+        return self._run(action)
 
     def find(self, name: str) -> Record | None:
         rows = self._query(f"SELECT {FIELDS} FROM rolf_experiments WHERE name = %s", (name,))
@@ -240,100 +171,177 @@ class PostgresStore(Store):
 
     def read(self, reader: Reader, upto: int | None = None) -> list[Any]:
         assert isinstance(reader, PostgresReader)
-        values = (reader.experiment, reader.horizon, reader.base, upto or LAST)
-        return reader.take(self._query(RECENT, values), upto)
+        new = self._run(partial(self._recent, reader, upto))
+        return new + self._catch_up(reader)
 
-    def settle(self, experiment: int) -> int:
+    @staticmethod
+    def _recent(
+        reader: PostgresReader, upto: int | None, connection: psycopg.Connection[Any]
+    ) -> list[Any]:
+        values = (reader.experiment, reader.base, upto or LAST)
+        return reader.take(call(connection, "rolf_recent", values), upto)
+
+    def _catch_up(self, reader: PostgresReader) -> list[Any]:
+        """Where a long transaction, of anybody, keeps rows in doubt: end the doubt."""
+        if len(reader.given) < reader.limit:
+            return []
+        new = []
+        with suppress(StorageError):
+            upto = self.settle(reader.experiment, patience="200ms")
+            new = self._run(partial(self._recent, reader, upto))
+        reader.limit = max(DOUBTS, 2 * len(reader.given))
+        return new
+
+    def settle(self, experiment: int, patience: str = "5s") -> int:
+        """All transactions that may hold an earlier row have ended, or are waited for."""
+        upto, ours = self._query(TOP, (experiment,))[0]
+        deadline = clock.monotonic() + 0.2
+        while clock.monotonic() < deadline:
+            if self._query(ENDED, (ours,))[0][0]:
+                return int(upto)
+            clock.sleep(0.002)
+
         def action(connection: psycopg.Connection[Any]) -> int:
             with connection.transaction():
-                connection.execute("SET LOCAL lock_timeout = '5s'")
+                connection.execute(f"SET LOCAL lock_timeout = '{patience}'".encode())
                 # Waits for all inserts under way; those after it have higher numbers.
                 connection.execute("LOCK TABLE rolf_log IN SHARE MODE")
-                sql = "SELECT coalesce(max(seq), 0) FROM rolf_log WHERE experiment = %s"
-                row = connection.execute(sql, (experiment,)).fetchone()
+                row = connection.execute(TOP.encode(), (experiment,)).fetchone()
             return int(row[0]) if row else 0
 
         return self._run(action)
 
-    def write(self, reader: Reader, make: Make) -> list[Any]:
+    def write(self, reader: Reader, make: Make) -> Written:
         assert isinstance(reader, PostgresReader)
+        if not reader.crowded:
+            new = make(self._catch_up(reader))
+            if len(new) == 1:
+                added = self._run(partial(self._add_alone, reader, new[0]))
+                if added is not None:
+                    return reader.wrote([added])
+                reader.crowded = True
         while True:
-            new = self.read(reader)
-            crowded = any(row[1] == DECISION for row in new)
-            rows = make(new)
-            seqs = self._run(partial(self._add, reader.experiment, rows, crowded))
-            if seqs is not None:
-                reader.wrote(seqs)
-                return [row._replace(seq=seq) for row, seq in zip(rows, seqs, strict=True)]
-            if not self._query(
-                "SELECT 1 FROM rolf_experiments WHERE id = %s", (reader.experiment,)
-            ):
-                raise UnknownExperiment("the experiment has been deleted")
+            rows = self._run(partial(self._add, reader, make))
+            if rows is not None:
+                return reader.wrote(rows)
+            self._check(reader.experiment)
 
-    @staticmethod
-    def _add(
-        experiment: int, rows: list[Row], crowded: bool, connection: psycopg.Connection[Any]
-    ) -> list[int] | None:
-        """Add rows if none of their numbers is taken."""
-        seqs = []
-        add = (ADD_AT_ONCE if crowded else ADD).encode()
+    def _add_alone(
+        self, reader: PostgresReader, row: Row, connection: psycopg.Connection[Any]
+    ) -> Added | None:
+        """Add a row if there is none that has not been read."""
+        place = reader.experiment
+        values = (*row[1:], place, place, reader.base, len(reader.given))
         try:
-            with connection.transaction() if len(rows) > 1 else nullcontext():
-                for row in rows:
-                    added = connection.execute(add, (*row[1:], experiment)).fetchone()
-                    if added is None:
-                        raise _Taken
-                    seqs.append(added[0])
-        except _Taken:
+            added = call(connection, "rolf_add_alone", values)
+        except self._psycopg.errors.UniqueViolation:  # another ask of the same moment
             return None
-        if crowded:
-            connection.execute(FLUSH)
-        return seqs
+        if not added:
+            return None
+        seq, ours, ended = map(int, added[0])
+        reader.ended(ended)
+        return row._replace(seq=seq), ours
+
+    def _add(
+        self, reader: PostgresReader, make: Make, connection: psycopg.Connection[Any]
+    ) -> list[Added] | None:
+        """Read and add rows, in turn with others; None if a number is taken all the same."""
+        out = []
+        try:
+            new = self._take_turn(reader, connection)
+            if new is None:
+                return None
+            rows = make(new)
+            for row in rows:
+                values = [literal(connection, each) for each in (*row[1:], reader.experiment)]
+                end = DONE if row is rows[-1] else ""
+                added, *_ = script(connection, f"EXECUTE rolf_add({', '.join(values)}){end}")
+                if not added:  # the experiment is gone
+                    return None
+                seq, ours, _ = map(int, added[0])
+                out.append((row._replace(seq=seq), ours))
+        except self._psycopg.errors.UniqueViolation:
+            return None
+        finally:
+            if not connection.closed and connection.info.transaction_status != IDLE:
+                connection.execute("ROLLBACK")
+        return out
+
+    def _take_turn(
+        self, reader: PostgresReader, connection: psycopg.Connection[Any]
+    ) -> list[Any] | None:
+        """Begin a transaction when it is our turn, and read; None if somebody sleeps in his."""
+        begin = TURN if clock.monotonic() >= self._impatient else BEGIN
+        lock = {"patience": PATIENCE, "space": ASKS, "turn": reader.experiment % 2**31}
+        read = READ.format(reader.experiment, reader.base, LAST)
+        try:
+            *_, found = script(connection, begin.format(**lock) + read)
+        except self._psycopg.errors.LockNotAvailable:
+            self._impatient = clock.monotonic() + 60.0
+            return None
+        new = reader.take(found)
+        reader.looked(new)
+        return new
+
+    def _check(self, experiment: int) -> None:
+        if not self._query("SELECT 1 FROM rolf_experiments WHERE id = %s", (experiment,)):
+            raise UnknownExperiment("the experiment has been deleted")
 
     def tell(
-        self, experiment: int, rewards: Sequence[tuple[int, float]], time: float, careful: bool
-    ) -> list[float | None]:
-        rows = [
-            {"experiment": experiment, "kind": REWARD, "number": n, "reward": r, "time": time}
-            for n, r in sorted(rewards)  # in one order everywhere, against deadlocks
-        ]
-        numbers = [number for number, _ in rewards]
+        self, reader: Reader, rewards: Sequence[tuple[int, float]], time: float, careful: bool
+    ) -> tuple[list[float | None], list[Any]]:
+        assert isinstance(reader, PostgresReader)
+        experiment = reader.experiment
         wanted: list[float | None] = [reward for _, reward in rewards]
 
-        def action(connection: psycopg.Connection[Any]) -> list[float | None]:
-            quick = len(rows) == 1 and not careful
-            if quick and connection.execute(REWARDED.encode(), rows[0]).rowcount == 1:
-                return wanted
+        def one(connection: psycopg.Connection[Any]) -> Any:
+            with suppress(self._psycopg.errors.UniqueViolation):  # told at the same moment
+                return call(connection, "rolf_reward", (experiment, REWARD, *rewards[0], time))
+            return None
+
+        def many(connection: psycopg.Connection[Any]) -> list[float | None]:
             known: list[float | None] = []
+            numbers = [number for number, _ in rewards]
             with connection.transaction():
-                if careful:  # a default reward and a real one must see each other
-                    connection.execute(HELD.encode(), (experiment, numbers))
-                with connection.cursor() as cursor:
-                    cursor.executemany(REWARDED.encode(), rows)
+                self._reward(connection, experiment, REWARD, rewards, time, careful)
                 there = dict(connection.execute(KNOWN.encode(), (experiment, numbers)).fetchall())
                 known = [there.get(number) for number in numbers]
                 if known != wanted:
                     raise self._psycopg.Rollback
             return known
 
-        known = self._run(action)
-        if None in known and not self._query(
-            "SELECT 1 FROM rolf_experiments WHERE id = %s", (experiment,)
-        ):
-            raise UnknownExperiment("the experiment has been deleted")
-        return known
+        if len(rewards) == 1 and not careful and (added := self._run(one)):
+            *row, ours = log_row(added[0])
+            return wanted, reader.wrote([(tuple(row), ours)]).fresh
+        known = self._run(many)
+        if None in known:
+            self._check(experiment)
+        return known, []
+
+    @staticmethod
+    def _reward(
+        connection: psycopg.Connection[Any],
+        experiment: int,
+        kind: int,
+        rewards: Sequence[tuple[int, float]],
+        time: float,
+        careful: bool,
+    ) -> None:
+        """Add rewards; ``careful``: a default reward and a real one must see each other."""
+        given = sorted(rewards)  # in one order everywhere, against deadlocks
+        numbers = [number for number, _ in given]
+        values = {"experiment": experiment, "kind": kind, "time": time, "numbers": numbers}
+        values["rewards"] = [reward for _, reward in given]
+        if careful:
+            connection.execute(HELD.encode(), (experiment, numbers))
+        connection.execute(REWARDED.encode(), values)
 
     def expire(self, experiment: int, numbers: Sequence[int], reward: float, time: float) -> None:
-        rows = [
-            {"experiment": experiment, "kind": DEFAULT, "number": n, "reward": reward, "time": time}
-            for n in sorted(numbers)
-        ]
+        rewards = [(number, reward) for number in numbers]
 
         def action(connection: psycopg.Connection[Any]) -> None:
             with connection.transaction():
-                connection.execute(HELD.encode(), (experiment, list(numbers)))
-                with connection.cursor() as cursor:
-                    cursor.executemany(REWARDED.encode(), rows)
+                self._reward(connection, experiment, DEFAULT, rewards, time, True)
 
         self._run(action)
 
@@ -345,18 +353,6 @@ class PostgresStore(Store):
                 return cursor.execute(f"{LOG} LIMIT {CHUNK}".encode(), values).fetchall()
 
         return chunked(lambda after: self._run(lambda held: chunk(held, after)), after, CHUNK)
-
-    def restore(self, experiment: int, rows: Sequence[Row]) -> None:
-        def action(connection: psycopg.Connection[Any]) -> None:
-            with connection.transaction():
-                if connection.execute(HOLD, (experiment,)).fetchone() is None:
-                    raise UnknownExperiment("the experiment has been deleted")
-                copy = f"COPY rolf_log (experiment, {WRITTEN}) FROM STDIN"
-                with connection.cursor() as cursor, cursor.copy(copy.encode()) as lines:
-                    for row in rows:
-                        lines.write_row((experiment, *row[1:]))
-
-        self._run(action)
 
     # --- snapshots ---
 
@@ -377,17 +373,4 @@ class PostgresStore(Store):
         self._query("DELETE FROM rolf_snapshots WHERE experiment = %s RETURNING 1", (experiment,))
 
     def close(self) -> None:
-        with self._lock:
-            if self._connection is not None and self._process == os.getpid():
-                self._connection.close()
-            self._connection = None
-
-
-class _Taken(Exception):
-    """Another process was faster."""
-
-
-def _short(error: BaseException) -> str:
-    """The first line of what the server said, which has no password in it."""
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+        self._link.close()

@@ -18,33 +18,92 @@ KINDS = (
     "text",
     "float8",
 )
+#: all statements find their rows by an index, whatever the planner knows of the tables
+SETTINGS = """
+SELECT set_config('synchronous_commit', 'on', false)
+WHERE current_setting('synchronous_commit') = 'off';
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET enable_sort = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET jit = off;
+SET extra_float_digits = 1;
+SET lock_timeout = '30s'"""
+XMIN = "pg_snapshot_xmin(pg_current_snapshot())::text"
+XID = "pg_current_xact_id()::text"
 LOG = f"""
-SELECT {COLUMNS} FROM rolf_log WHERE experiment = %s AND seq > %s AND seq <= %s ORDER BY seq"""
-RECENT = f"""
-SELECT {COLUMNS}, pg_snapshot_xmin(pg_current_snapshot())::text FROM rolf_log
-WHERE experiment = %s AND xid >= %s::text::xid8 AND seq > %s AND seq <= %s ORDER BY seq"""
-HOLD = "SELECT id FROM rolf_experiments WHERE id = %s FOR UPDATE"
+SELECT {COLUMNS} FROM rolf_log
+WHERE experiment = %s::int8 AND seq > %s::int8 AND seq <= %s::int8 ORDER BY seq"""
+RECENT = LOG.replace(" FROM", f", {XMIN} FROM", 1)
 ADD = f"""
 INSERT INTO rolf_log (experiment, {WRITTEN})
-SELECT id, {", ".join(f"%s::{kind}" for kind in KINDS)} FROM rolf_experiments WHERE id = %s
-ON CONFLICT DO NOTHING RETURNING seq"""
-AT_ONCE = "WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))"
-ADD_AT_ONCE = AT_ONCE + ADD.replace("FROM rolf_experiments", "FROM at_once, rolf_experiments")
-FLUSH = "SELECT pg_logical_emit_message(true, 'rolf', '')"
-REWARDED = f"""
+SELECT id, {", ".join(f"%s::{kind}" for kind in KINDS)} FROM rolf_experiments
+WHERE id = %s::int8 RETURNING seq, {XID}, {XMIN}"""
+ADD_ALONE = ADD.replace(
+    " RETURNING",
+    " AND (SELECT count(*) FROM rolf_log WHERE experiment = %s::int8 AND seq > %s::int8)"
+    " = %s::int8 RETURNING",
+)
+#: to read and then add rows, without waiting for the disk: asks of one experiment take turns
+BEGIN = "BEGIN; SET LOCAL synchronous_commit = off"
+TURN = (
+    f"{BEGIN}; SET LOCAL lock_timeout = '{{patience}}ms'; "
+    "SELECT pg_advisory_xact_lock({space}, {turn})"
+)
+READ = "; EXECUTE rolf_recent({}, {}, {})"
+#: to end it, and to wait for the disk
+DONE = "; COMMIT; SELECT pg_logical_emit_message(true, 'rolf', '')"
+
+
+def rewarded(number: str, reward: str, source: str = "") -> str:
+    """To add rewards of decisions that have none."""
+    return f"""
 INSERT INTO rolf_log (experiment, {WRITTEN})
-SELECT experiment, %(kind)s, number, %(time)s, arm, probability, greedy, pseudo, matched,
-    (%(kind)s = {REWARD} AND EXISTS (SELECT 1 FROM rolf_log WHERE experiment = %(experiment)s
-        AND number = %(number)s AND kind = {DEFAULT}))::int,
-    (features::json -> arm)::text, %(reward)s
-FROM rolf_log AS decision
-WHERE experiment = %(experiment)s AND number = %(number)s AND kind = {DECISION}
-    AND NOT EXISTS (SELECT 1 FROM rolf_log WHERE experiment = %(experiment)s
-        AND number = %(number)s AND kind IN ({REWARD}, %(kind)s))
-ON CONFLICT DO NOTHING"""
+SELECT experiment, %(kind)s::int2, decision.number, %(time)s::float8, arm, probability, greedy,
+    pseudo, matched, (%(kind)s::int2 = {REWARD} AND EXISTS (SELECT 1 FROM rolf_log AS other
+        WHERE other.experiment = %(experiment)s::int8 AND other.number = {number}
+        AND other.kind = {DEFAULT}))::int,
+    (features::json -> arm)::text, {reward}
+FROM {source}rolf_log AS decision
+WHERE experiment = %(experiment)s::int8 AND decision.number = {number} AND kind = {DECISION}
+    AND NOT EXISTS (SELECT 1 FROM rolf_log AS other
+        WHERE other.experiment = %(experiment)s::int8 AND other.number = {number}
+        AND other.kind IN ({REWARD}, %(kind)s::int2))"""
+
+
+REWARDED_ONE = rewarded("%(number)s::int8", "%(reward)s::float8")
+REWARDED_ONE += f" RETURNING {COLUMNS}, {XID}"
+REWARDED = rewarded(
+    "given.number",
+    "given.reward",
+    "unnest(%(numbers)s::int8[], %(rewards)s::float8[]) AS given (number, reward), ",
+)
+REWARDED += " ON CONFLICT DO NOTHING"
 HELD = f"""
-SELECT 1 FROM rolf_log WHERE experiment = %s AND number = ANY(%s) AND kind = {DECISION}
+SELECT 1 FROM rolf_log
+WHERE experiment = %s::int8 AND number = ANY(%s::int8[]) AND kind = {DECISION}
 ORDER BY number FOR UPDATE"""
 KNOWN = f"""
 SELECT number, reward FROM rolf_log
-WHERE experiment = %s AND number = ANY(%s) AND kind = {REWARD}"""
+WHERE experiment = %s::int8 AND number = ANY(%s::int8[]) AND kind = {REWARD}"""
+TOP = f"SELECT coalesce(max(seq), 0), {XID} FROM rolf_log WHERE experiment = %s::int8"
+ENDED = "SELECT pg_snapshot_xmin(pg_current_snapshot()) > %s::text::xid8"
+
+
+def prepared(name: str, sql: str, *values: str) -> str:
+    """A statement under a name; its values by place, or by these names."""
+    for place, value in enumerate(values, 1):
+        sql = sql.replace(f"%({value})s", f"${place}")
+    for place in range(1, sql.count("%s") + 1):
+        sql = sql.replace("%s", f"${place}", 1)
+    return f"PREPARE {name} AS {sql}"
+
+
+PREPARED = (
+    prepared("rolf_recent", RECENT),
+    prepared("rolf_add", ADD),
+    prepared("rolf_add_alone", ADD_ALONE),
+    prepared("rolf_reward", REWARDED_ONE, "experiment", "kind", "number", "reward", "time"),
+)

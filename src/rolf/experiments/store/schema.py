@@ -2,7 +2,8 @@
 
 The same in SQLite and PostgreSQL but for the names of types and for the log's order: in
 SQLite writes follow each other, so a row's sequence number is one more than the last; in
-PostgreSQL they overlap, so a row also says in which transaction it came.
+PostgreSQL they overlap, and the number comes from a sequence after the transaction has its own
+number.
 """
 
 from __future__ import annotations
@@ -40,7 +41,6 @@ CREATE TABLE rolf_log (
     mark SMALLINT NOT NULL,
     features TEXT,
     reward {real},
-    {transaction}
     PRIMARY KEY (experiment, seq)
 ) {clustered}"""
 
@@ -54,20 +54,20 @@ CREATE TABLE rolf_snapshots (
     state TEXT NOT NULL
 )"""
 
+NEXT = "CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('rolf_sequence') END"
+
 SQLITE = {
     "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",  # the id of a deleted one never comes again
     "real": "REAL",
     "boolean": "INTEGER",
     "sequence": "",
-    "transaction": "",
     "clustered": "WITHOUT ROWID",
 }
 POSTGRES = {
     "serial": "BIGSERIAL PRIMARY KEY",
     "real": "DOUBLE PRECISION",
     "boolean": "BOOLEAN",
-    "sequence": "DEFAULT nextval('rolf_sequence')",
-    "transaction": "xid xid8 NOT NULL DEFAULT pg_current_xact_id(),",
+    "sequence": f"DEFAULT {NEXT}",
     "clustered": "",
 }
 
@@ -81,12 +81,25 @@ MIGRATIONS = {
         "ALTER TABLE rolf_experiments ADD COLUMN reward_after {real}",
         SNAPSHOTS,
     ),
+    1: (),
+}
+#: the same, in PostgreSQL alone
+MIGRATIONS_POSTGRES = {
+    # every row had the number of its transaction
+    1: (
+        "ALTER TABLE rolf_log DROP COLUMN xid",
+        f"ALTER TABLE rolf_log ALTER COLUMN seq SET DEFAULT {NEXT}",
+    ),
 }
 
 
-def steps(version: int | None) -> list[str]:
+def steps(version: int | None, types: dict[str, str]) -> list[str]:
     """The statements that lead from a version, or from nothing, to the tables of today."""
     if version is None:
-        return [*TABLES, f"INSERT INTO rolf_meta VALUES ({SCHEMA})"]
-    moves = [each for old in range(version, SCHEMA) for each in MIGRATIONS[old]]
-    return [*moves, f"UPDATE rolf_meta SET version = {SCHEMA}"]
+        moves, last = list(TABLES), f"INSERT INTO rolf_meta VALUES ({SCHEMA})"
+    else:
+        moves, last = [], f"UPDATE rolf_meta SET version = {SCHEMA}"
+        for old in range(version, SCHEMA):
+            moves += MIGRATIONS[old]
+            moves += MIGRATIONS_POSTGRES.get(old, ()) if types is POSTGRES else ()
+    return [each.format(**types) for each in [*moves, last]]

@@ -1,6 +1,8 @@
 """Experiments in one SQLite file, shared by the processes of one machine.
 
-Write-ahead log, and a sync of the disk with every commit. Writers take turns.
+Writers take turns in the write-ahead log, not at the disk: a row is committed, then its process
+waits until the log is on the disk. An ask that is alone is one statement: it adds its row if there
+is nothing that it has not seen. Otherwise it reads, chooses and adds its row under the lock.
 """
 
 from __future__ import annotations
@@ -8,7 +10,6 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
-import struct
 import threading
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rolf.errors import StorageError, StorageUnavailable, UnknownExperiment, UnusableStorage
+from rolf.errors import UnknownExperiment, UnusableStorage
 from rolf.experiments.store import schema
 from rolf.experiments.store.base import (
     COLUMNS,
@@ -31,26 +32,36 @@ from rolf.experiments.store.base import (
     Row,
     Snapshot,
     Store,
+    Written,
     chunked,
+)
+from rolf.experiments.store.sqlite_file import (
+    APPLICATION,
+    Journal,
+    busy,
+    close_file,
+    open_file,
+    translated,
 )
 
 T = TypeVar("T")
 
-MAGIC = b"SQLite format 3\x00"
-APPLICATION = 0x524F4C46  # "ROLF", in the header of every file of ours
 PATIENCE = 30.0  # seconds to wait for other writers
+PAGES = 4000  # of the write-ahead log, before they are moved into the file
 CHUNK = 20_000
+LAST = 2**62
 
 INSERT = f"INSERT INTO rolf_log (experiment, {COLUMNS}) VALUES ({', '.join('?' * 13)})"
-LAST = 2**62
+TOP = "coalesce((SELECT max(seq) FROM rolf_log WHERE experiment = :experiment), 0)"
 ADD = f"""
 INSERT OR IGNORE INTO rolf_log (experiment, {COLUMNS})
-SELECT id, {", ".join("?" * 12)} FROM rolf_experiments WHERE id = ?"""
+SELECT id, {TOP} + 1, {", ".join(f":{name}" for name in Row._fields[1:])}
+FROM rolf_experiments WHERE id = :experiment AND {TOP} = :seen RETURNING seq"""
 READ = f"""
 SELECT {COLUMNS} FROM rolf_log WHERE experiment = ? AND seq > ? AND seq <= ? ORDER BY seq"""
 REWARDED = f"""
 INSERT INTO rolf_log (experiment, {COLUMNS})
-SELECT experiment, (SELECT max(seq) + 1 FROM rolf_log WHERE experiment = :experiment), :kind,
+SELECT experiment, {TOP} + 1, :kind,
     number, :time, arm, probability, greedy, pseudo, matched,
     :kind = {REWARD} AND EXISTS (SELECT 1 FROM rolf_log WHERE experiment = :experiment
         AND number = :number AND kind = {DEFAULT}),
@@ -59,6 +70,7 @@ FROM rolf_log AS decision
 WHERE experiment = :experiment AND number = :number AND kind = {DECISION}
     AND NOT EXISTS (SELECT 1 FROM rolf_log WHERE experiment = :experiment
         AND number = :number AND kind IN ({REWARD}, :kind))"""
+REWARDED_ONE = f"{REWARDED} RETURNING {COLUMNS}"
 KNOWN = "SELECT kind, reward FROM rolf_log WHERE experiment = ? AND number = ?"
 
 
@@ -66,10 +78,15 @@ class SQLiteReader(Reader):
     def __init__(self, experiment: int, after: int) -> None:
         super().__init__(experiment)
         self.after = after
-        self.crowded = False  # whether another process was faster the last time
 
-    def wrote(self, seqs: Sequence[int]) -> None:
-        self.after = max(seqs)
+    def wrote(self, row: Any) -> list[Any]:
+        """What is to be taken in now that a row was written: it, unless others came before."""
+        if row[0] == self.after + 1:
+            self.after += 1
+            return [row]
+        self.own.add(row[0])
+        self.crowded = True
+        return []
 
 
 class SQLiteStore(Store):
@@ -79,6 +96,7 @@ class SQLiteStore(Store):
         self.path = Path(path)
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
+        self._journal: Journal | None = None
         self._process = 0
         with self._lock:
             self._connect()
@@ -89,13 +107,14 @@ class SQLiteStore(Store):
         """The connection of this process: one that was made before a fork is not ours."""
         if self._connection is None or self._process != os.getpid():
             self._inherited = self._connection  # never closed: its locks are the parent's
-            made = _open(self.path)
+            made = open_file(self.path)
             try:
                 with translated(self.path):
                     made.execute("PRAGMA synchronous = FULL")
                 self._prepare(made)
+                self._journal = self._follow(made)
             except BaseException:
-                _close(self.path, made)
+                close_file(self.path, made)
                 raise
             self._connection, self._process = made, os.getpid()
         return self._connection
@@ -111,10 +130,24 @@ class SQLiteStore(Store):
                 version = self._version(made)  # another process may have been faster
                 if version is None:
                     made.execute(f"PRAGMA application_id = {APPLICATION}")
-                for statement in schema.steps(version):
-                    made.execute(statement.format(**schema.SQLITE))
-        # Only now: the header that says whose file it is must not wait in the log of writes.
-        self._patient(lambda: made.execute("PRAGMA journal_mode = WAL").fetchone())
+                for statement in schema.steps(version, schema.SQLITE):
+                    made.execute(statement)
+
+    def _follow(self, made: sqlite3.Connection) -> Journal | None:
+        """Write ahead from now on. None where that cannot be: SQLite itself syncs then.
+
+        Not before the tables are there: the header that says whose file it is must not wait in
+        the log of writes.
+        """
+        (mode,) = self._patient(lambda: made.execute("PRAGMA journal_mode = WAL").fetchone())
+        self._patient(lambda: self._version(made))  # a first look makes the log
+        if mode != "wal":
+            return None
+        journal = Journal(self.path)
+        with translated(self.path):
+            made.execute("PRAGMA synchronous = NORMAL")
+            made.execute(f"PRAGMA wal_autocheckpoint = {PAGES}")
+        return journal
 
     def _version(self, made: sqlite3.Connection) -> int | None:
         with translated(self.path):
@@ -130,22 +163,17 @@ class SQLiteStore(Store):
 
     def _patient(self, action: Callable[[], T]) -> T:
         """Try again while others write. SQLite's own waiting sleeps too long for fast writers."""
-        deadline = clock.monotonic() + PATIENCE
-        pause = 0.0002
+        deadline, pause = 0.0, 0.00005
         while True:
             try:
-                with translated(self.path):
-                    return action()
-            except StorageUnavailable as error:
-                cause = error.__cause__
-                busy = getattr(cause, "sqlite_errorcode", 0) & 0xFF in (
-                    sqlite3.SQLITE_BUSY,
-                    sqlite3.SQLITE_LOCKED,
-                )
-                if not busy or clock.monotonic() > deadline:
-                    raise
-                clock.sleep(pause * random.uniform(0.5, 1.5))
-                pause = min(2.0 * pause, 0.001)
+                return action()
+            except sqlite3.Error as error:
+                deadline = deadline or clock.monotonic() + PATIENCE
+                if not busy(error) or clock.monotonic() > deadline:
+                    with translated(self.path):
+                        raise
+            clock.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(1.2 * pause, 0.001)
 
     @contextmanager
     def _transaction(self, connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
@@ -159,29 +187,41 @@ class SQLiteStore(Store):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+        self._sync()
 
-    def _query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _sync(self) -> None:
+        if self._journal is not None:
+            self._journal.sync()
+
+    def _query(self, sql: str, values: Any = ()) -> list[Any]:
         with self._lock:
             connection = self._connect()
             return self._patient(lambda: connection.execute(sql, values).fetchall())
 
-    def _change(self, sql: str, values: Any) -> int:
-        """One statement that is a transaction of its own."""
+    def _change(self, sql: str, values: Any) -> list[Any]:
+        """One statement that is a transaction of its own; what it returns shows that it wrote."""
         with self._lock:
-            connection = self._connect()
-            return self._patient(lambda: connection.execute(sql, values).rowcount)
+            rows = self._query(sql, values)
+            if rows:
+                self._sync()
+        return rows
 
     # --- experiments ---
 
-    def create(self, record: Record) -> Record | None:
+    def create(self, record: Record, rows: Sequence[Row] = ()) -> Record | None:
         names = Record._fields[1:]
-        marks = ", ".join("?" * len(names))
-        added = self._change(
-            f"INSERT INTO rolf_experiments ({', '.join(names)}) VALUES ({marks}) "
-            "ON CONFLICT DO NOTHING",
-            record[1:],
+        sql = (
+            f"INSERT INTO rolf_experiments ({', '.join(names)}) "
+            f"VALUES ({', '.join('?' * len(names))}) ON CONFLICT DO NOTHING RETURNING id"
         )
-        return self.find(record.name) if added == 1 else None
+        with self._lock, self._transaction(self._connect()) as connection:
+            added = connection.execute(sql, record[1:]).fetchall()
+            if not added:
+                return None
+            made = record._replace(id=added[0][0])
+            numbered = ((made.id, seq, *row[1:]) for seq, row in enumerate(rows, 1))
+            connection.executemany(INSERT, numbered)
+        return made
 
     def find(self, name: str) -> Record | None:
         rows = self._query(f"SELECT {FIELDS} FROM rolf_experiments WHERE name = ?", (name,))
@@ -212,35 +252,32 @@ class SQLiteStore(Store):
         sql = "SELECT coalesce(max(seq), 0) FROM rolf_log WHERE experiment = ?"
         return int(self._query(sql, (experiment,))[0][0])
 
-    def write(self, reader: Reader, make: Make) -> list[Any]:
+    def write(self, reader: Reader, make: Make) -> Written:
         assert isinstance(reader, SQLiteReader)
         with self._lock:
-            rows = self._write_at_once(reader, make)
-            if rows is not None:
-                return rows
+            row = None if reader.crowded else self._write_alone(reader, make)
+            if row is not None:
+                return Written([row], reader.wrote(row))
             with self._transaction(self._connect()) as connection:
                 self._check(connection, reader.experiment)
-                new = make(self.read(reader))
+                seen = self.read(reader)
+                reader.looked(seen)
+                new = make(seen)
                 rows = [row._replace(seq=reader.after + i) for i, row in enumerate(new, 1)]
                 connection.executemany(INSERT, [(reader.experiment, *row) for row in rows])
-            if rows:
-                reader.wrote([row.seq for row in rows])
-        return rows
+            reader.after += len(rows)
+        return Written(rows, rows)
 
-    def _write_at_once(self, reader: SQLiteReader, make: Make) -> list[Any] | None:
-        """One row in one statement, unless others write at the same time."""
-        if reader.crowded:
-            reader.crowded = False  # the lock this time, then try again
-            return None
-        new = make(self.read(reader))
-        if len(new) != 1:
-            return None
-        row = new[0]._replace(seq=reader.after + 1)
-        if self._change(ADD, (*row, reader.experiment)) != 1:
+    def _write_alone(self, reader: SQLiteReader, make: Make) -> Row | None:
+        """Add a row if there is none that has not been read; None if there is, or are several."""
+        new = make([])
+        if len(new) == 1:
+            values = new[0]._asdict()
+            values |= {"experiment": reader.experiment, "seen": reader.after}
+            if added := self._change(ADD, values):
+                return new[0]._replace(seq=added[0][0])
             reader.crowded = True
-            return None
-        reader.wrote([row.seq])
-        return [row]
+        return None
 
     @staticmethod
     def _check(connection: sqlite3.Connection, experiment: int) -> None:
@@ -249,16 +286,18 @@ class SQLiteStore(Store):
             raise UnknownExperiment("the experiment has been deleted")
 
     def tell(
-        self, experiment: int, rewards: Sequence[tuple[int, float]], time: float, careful: bool
-    ) -> list[float | None]:
+        self, reader: Reader, rewards: Sequence[tuple[int, float]], time: float, careful: bool
+    ) -> tuple[list[float | None], list[Any]]:
+        assert isinstance(reader, SQLiteReader)
+        experiment = reader.experiment
         rows = [
             {"experiment": experiment, "kind": REWARD, "number": n, "reward": r, "time": time}
             for n, r in rewards
         ]
         wanted: list[float | None] = [reward for _, reward in rewards]
         with self._lock:
-            if len(rows) == 1 and self._change(REWARDED, rows[0]) == 1:
-                return wanted
+            if len(rows) == 1 and (added := self._change(REWARDED_ONE, rows[0])):
+                return wanted, reader.wrote(added[0])
             try:
                 with self._transaction(self._connect()) as connection:
                     self._check(connection, experiment)
@@ -271,7 +310,7 @@ class SQLiteStore(Store):
                         raise _Differs
             except _Differs:
                 pass
-        return known
+        return known, []
 
     def expire(self, experiment: int, numbers: Sequence[int], reward: float, time: float) -> None:
         rows = [
@@ -287,12 +326,6 @@ class SQLiteStore(Store):
 
         return chunked(chunk, after, CHUNK)
 
-    def restore(self, experiment: int, rows: Sequence[Row]) -> None:
-        with self._lock, self._transaction(self._connect()) as connection:
-            self._check(connection, experiment)
-            numbered = ((experiment, seq, *row[1:]) for seq, row in enumerate(rows, 1))
-            connection.executemany(INSERT, numbered)
-
     # --- snapshots ---
 
     def snapshot(self, experiment: int) -> Snapshot | None:
@@ -304,90 +337,21 @@ class SQLiteStore(Store):
         self._change(
             "INSERT INTO rolf_snapshots VALUES (?, ?, ?, ?) ON CONFLICT (experiment) DO UPDATE SET "
             "upto = excluded.upto, version = excluded.version, state = excluded.state "
-            "WHERE excluded.upto >= rolf_snapshots.upto",
+            "WHERE excluded.upto >= rolf_snapshots.upto RETURNING upto",
             (experiment, *snapshot),
         )
 
     def forget(self, experiment: int) -> None:
-        self._change("DELETE FROM rolf_snapshots WHERE experiment = ?", (experiment,))
+        self._change("DELETE FROM rolf_snapshots WHERE experiment = ? RETURNING 1", (experiment,))
 
     def close(self) -> None:
         with self._lock:
             if self._connection is not None and self._process == os.getpid():
-                _close(self.path, self._connection)
-            self._connection = None
-
-
-_opened: dict[tuple[int, str], int] = {}  # connections of a process to a file
-_guard = threading.Lock()
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    """Connect, after a look at the file unless this process has it open.
-
-    To open a file and close it ends all locks that the process holds on it, SQLite's included.
-    """
-    key = (os.getpid(), os.path.realpath(path))
-    with _guard:
-        if not _opened.get(key):
-            inspect(path)
-        with translated(path):
-            made = sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
-        _opened[key] = _opened.get(key, 0) + 1
-    return made
-
-
-def _close(path: Path, connection: sqlite3.Connection) -> None:
-    with _guard:
-        connection.close()
-        _opened[os.getpid(), os.path.realpath(path)] -= 1
+                close_file(self.path, self._connection)
+                if self._journal is not None:
+                    self._journal.close()
+            self._connection = self._journal = None
 
 
 class _Differs(Exception):
     """A reward on record is another one: nothing is to be written."""
-
-
-def inspect(path: Path) -> None:
-    """Look at a file's first bytes, without SQLite, which might write to it."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(100)
-            size = file.seek(0, os.SEEK_END)
-    except FileNotFoundError:
-        if not path.parent.is_dir():
-            raise UnusableStorage(f"{path}: there is no folder {path.parent}") from None
-        return
-    except OSError as error:
-        raise UnusableStorage(f"{path}: cannot be opened ({error.strerror})") from None
-    if not head:
-        return
-    if not head.startswith(MAGIC):
-        raise UnusableStorage(f"{path}: not a SQLite database")
-    if len(head) < 100:
-        raise UnusableStorage(f"{path}: damaged, it ends after {len(head)} bytes")
-    (page,), (changes, pages) = struct.unpack(">H", head[16:18]), struct.unpack(">II", head[24:32])
-    (application,), (valid,) = struct.unpack(">I", head[68:72]), struct.unpack(">I", head[92:96])
-    whole = pages * (65536 if page == 1 else page)
-    if application != APPLICATION:
-        raise UnusableStorage(f"{path}: a SQLite database, but not one of rolf's experiments")
-    unfinished = any(Path(f"{path}{end}").exists() for end in ("-wal", "-journal"))
-    if changes == valid and size < whole and not unfinished:
-        raise UnusableStorage(f"{path}: damaged, {size} bytes are left of {whole}")
-
-
-@contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """SQLite's errors as ours."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise StorageUnavailable(f"{path}: other processes keep it locked") from error
-        if code == sqlite3.SQLITE_FULL:
-            raise StorageUnavailable(f"{path}: the disk is full; nothing was recorded") from error
-        if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
-            raise StorageUnavailable(f"{path}: cannot be written or read ({error})") from error
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            raise UnusableStorage(f"{path}: damaged ({error})") from error
-        raise StorageError(f"{path}: {error}") from error
