@@ -41,6 +41,7 @@ unit: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/rounds.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/storage.py
 
 # Other libraries stay out of our environment: they are measured, never depended on.
 peers: .venv-peers/installed.stamp
