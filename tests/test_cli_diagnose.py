@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import rolf
 from rolf.cli import app
 from rolf.diagnostics import diagnose
-from rolf.experiments.logs import read_arms
+from rolf.experiments.arms import read_arms
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,9 @@ from rolf.errors import (
     DifferentExperiment,
     InvalidArgument,
     MissingExtra,
+    UnknownDecision,
     UnknownExperiment,
+    UnknownPolicy,
 )
 from stores import quick_folder
 
@@ -65,7 +67,7 @@ def test_a_whole_experiment(files, tmp_path, policy):
     assert "told: 2 rewards" in run("tell", url, "ads", "--csv", rewards)
     shown = run("status", url, "ads")
     assert "5 asked, 3 told, 2 waiting" in shown
-    assert ("90% interval" in shown) == (policy == "rolf-bayes")
+    assert "90% interval" in shown
     status = json.loads(run("status", url, "ads", "--json"))
     assert (status["asked"], status["told"], status["policy"]) == (5, 3, policy)
     for kind in ("csv", "parquet"):
@@ -116,6 +118,104 @@ def test_wrong_words(files, words, error, match):
         run(*given, ok=False)
 
 
+def rewards_file(folder, text):
+    path = folder / "rewards.csv"
+    path.write_text(text)
+    return path
+
+
+def test_a_repetition_says_how_many_rewards_are_new(files, tmp_path):
+    items, url = files
+    run("new", url, "x", "--features", items, "--policy", "ucb")
+    ids = [each["id"] for each in json.loads(run("ask", url, "x", "-n", 3, "--json"))]
+    run("tell", url, "x", ids[0], 1)
+    assert run("tell", url, "x", ids[0], 1) == "told: 1 reward, 0 new\n"
+    rows = "".join(f" {id} , {i + 1}\n" for i, id in enumerate(ids))  # blanks do not matter
+    path = rewards_file(tmp_path, f"id, reward\n{rows}")
+    assert run("tell", url, "x", "--csv", path) == "told: 3 rewards, 2 new\n"
+
+
+@pytest.mark.parametrize("reward", ["-1", "-0.5", "-1e-3"])
+def test_a_reward_may_be_negative(files, reward):
+    items, url = files
+    run("new", url, "x", "--features", items, "--policy", "ucb")
+    asked = json.loads(run("ask", url, "x", "--json"))[0]
+    run("tell", url, "x", asked["id"], reward)
+    estimates = {
+        each["arm"]: each for each in json.loads(run("status", url, "x", "--json"))["arms"]
+    }
+    assert estimates[asked["arm"]]["estimate"] == float(reward)
+    wrong = CliRunner().invoke(app, ["tell", url, "x", "--cvs", "rewards.csv"])
+    assert wrong.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "match"),
+    [
+        ("id,reward\n", InvalidArgument, "no rows"),
+        ("", InvalidArgument, "no rows"),
+        ("id,reward\nID,1\n\nnone-7,1\n", UnknownDecision, "line 4: decision 'none-7'"),
+        ("id,reward\nTOLD,3\n", AlreadyTold, r"rewards\.csv, line 2: decision"),
+        ("id,reward\nID,1\nID\n", InvalidArgument, "line 3"),
+    ],
+)
+def test_a_wrong_file_of_rewards_names_its_line(files, tmp_path, text, error, match):
+    items, url = files
+    run("new", url, "x", "--features", items, "--policy", "ucb")
+    told, open_ = (each["id"] for each in json.loads(run("ask", url, "x", "-n", 2, "--json")))
+    run("tell", url, "x", told, 1)
+    path = rewards_file(tmp_path, text.replace("ID", open_).replace("TOLD", told))
+    with pytest.raises(error, match=match):
+        run("tell", url, "x", "--csv", path, ok=False)
+    assert "1 told" in run("status", url, "x")
+
+
+def test_a_log_without_a_policy_asks_for_it(files, tmp_path):
+    items, url = files
+    words = ("--default-reward", 2, "--reward-after", 0.0001, "--policy", "ucb")
+    run("new", url, "x", "--features", items, *words)
+    run("ask", url, "x")
+    run("status", url, "x")
+    log = tmp_path / "log.csv"
+    run("export", url, "x", log)
+    given = ("import", url, "copy", log)
+    with pytest.raises(InvalidArgument, match=r"features: .*--features"):
+        run(*given, ok=False)
+    with pytest.raises(InvalidArgument, match=r"policy: .*--policy.* Parquet"):
+        run(*given, "--features", items, ok=False)
+    given = (*given, "--features", items, "--policy", "ucb")
+    with pytest.raises(InvalidArgument, match=r"wanted 2\.0, .*--default-reward, --reward-after"):
+        run(*given, ok=False)
+    assert "1 asked" in run(*given, *words[:4])
+
+
+@pytest.mark.parametrize("command", ["ask", "status", "arms"])
+def test_a_wrong_name_is_answered_with_those_that_there_are(files, command):
+    items, url = files
+    with pytest.raises(UnknownExperiment, match="'spring'; this database has none"):
+        run(command, url, "spring", ok=False)
+    for name in ("summer", "autumn"):
+        run("new", url, name, "--features", items, "--policy", "ucb")
+    with pytest.raises(UnknownExperiment, match=r"'spring'; there are .*autumn"):
+        run(command, url, "spring", ok=False)
+
+
+def test_wrong_policies_and_options_are_answered_with_what_there_is(files, tmp_path):
+    items, url = files
+    new = ("new", url, "x", "--features", items)
+    with pytest.raises(UnknownPolicy, match="did you mean 'rolf-lasso'"):
+        run(*new, "--policy", "rolf-laso", ok=False)
+    words = ("--policy", "rolf-ridge", "--options", '{"explorations": 3}')
+    match = "options: got 'explorations', wanted an option of rolf-ridge, one of .*'exploration'"
+    with pytest.raises(InvalidArgument, match=match):
+        run(*new, *words, ok=False)
+    run(*new, "--policy", "ucb")
+    run("ask", url, "x")
+    run("export", url, "x", tmp_path / "log.parquet")
+    with pytest.raises(InvalidArgument, match=r"one of .*setting"):
+        run("import", url, "y", tmp_path / "log.parquet", "--options", '{"none": 3}', ok=False)
+
+
 MIXED = "size,colour,id\n1.0,red,01\n0.2,blue,02\n2.0,green,03\n0.4,red,04\n1.1,blue,05\n"
 
 
@@ -151,6 +251,28 @@ def test_an_exported_log_is_replayed_and_diagnosed_with_the_same_table(
     assert {each["arm"] for each in found["arms"]} == set(means)
 
 
+@pytest.mark.parametrize("policy", ["ucb", "rolf-bayes"])
+def test_the_log_of_a_policy_that_is_certain_can_only_be_replayed(files, tmp_path, policy):
+    items, url = files
+    run("new", url, "x", "--features", items, "--policy", policy, "--seed", 1)
+    rng = np.random.default_rng(0)
+    with rolf.open(url, "x") as experiment:
+        for _ in range(80):
+            asked = experiment.ask()
+            experiment.tell(asked, "abcd".index(asked.arm) + 0.1 * rng.standard_normal())
+    log = tmp_path / "log.parquet"
+    run("export", url, "x", log)
+    words = ("replay", log, items, "--policy", "ucb", "--policy", "rolf-ridge")
+    shown = run(*words)
+    assert "rolf-ridge: ips, snips, dr left out" in shown
+    assert "--estimator replay" in shown
+    assert [line.split()[1] for line in shown.splitlines() if line.startswith("rolf-ridge ")] == [
+        "replay"
+    ]
+    with pytest.raises(InvalidArgument, match="--estimator replay"):
+        run("replay", log, items, "--policy", "rolf-ridge", "--estimator", "ips", ok=False)
+
+
 def test_a_missing_driver_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingExtra) as error:
@@ -172,3 +294,26 @@ main()
     assert done.stderr.startswith("rolf: ")
     assert "pip install 'rolf-bandits[postgres]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_every_command_speaks_json(files, tmp_path):
+    items, url = files
+    made = json.loads(run("new", url, "ads", "--features", items, "--policy", "ucb", "--json"))
+    assert made == {"created": "ads", "policy": "ucb", "arms": list("abcd"), "features": 2}
+    (asked,) = json.loads(run("ask", url, "ads", "--json"))
+    assert json.loads(run("tell", url, "ads", asked["id"], 1, "--json")) == {"told": 1, "new": 1}
+    assert json.loads(run("tell", url, "ads", asked["id"], 1, "--json")) == {"told": 1, "new": 0}
+    log = tmp_path / "log.parquet"
+    written = json.loads(run("export", url, "ads", log, "--json"))
+    assert written == {"written": str(log), "decisions": 1}
+    assert json.loads(run("import", url, "copy", log, "--json"))["told"] == 1
+
+
+def test_names_are_printed_as_they_are(files):
+    items, url = files
+    items.write_text("item,width\n[/b]b,1.0\n[red]c,2.0\n")
+    run("new", url, "ads", "--features", items, "--policy", "ucb")
+    for command in ("ask", "status", "arms"):
+        words = run(command, url, "ads", *(["-n", "20"] if command == "ask" else []))
+        assert "[/b]b" in words
+        assert "[red]c" in words

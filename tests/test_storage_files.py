@@ -1,4 +1,4 @@
-"""Files and databases that are old, foreign, damaged or newer; logs that travel."""
+"""Files and databases that are old, foreign, damaged or newer."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-import numpy as np
 import psycopg
-import pyarrow.parquet as pq
 import pytest
 
 import rolf
-from helpers import FEATURES, LETTERS
+from helpers import FEATURES
 from rolf.errors import (
     AlreadyTold,
-    DifferentExperiment,
     InvalidArgument,
     RolfError,
     StorageError,
@@ -24,9 +21,7 @@ from rolf.errors import (
     UnknownExperiment,
     UnusableStorage,
 )
-from rolf.experiments.logs import read_log
-from rolf.experiments.transfer import export_log, import_log
-from stores import create, frozen, given_features, play, postgres_url, quick_folder, state
+from stores import create, frozen, play, postgres_url, quick_folder, state
 
 OLD = Path(__file__).parent / "data" / "experiments_v0.sql"
 
@@ -168,6 +163,63 @@ def test_what_is_not_ours_is_left_untouched(path, harm, words):
     assert set(after) - set(before) <= {"experiments.db-wal", "experiments.db-shm"}
 
 
+@pytest.mark.parametrize("version", ["'abc'", "-1", "NULL"])
+def test_a_layout_that_cannot_be_is_refused(version, path):
+    create(f"sqlite:///{path}", policy="ucb").close()
+    url = postgres_url()
+    create(url, policy="ucb").close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE rolf_meta")
+        connection.execute("CREATE TABLE rolf_meta (version)")
+        connection.execute(f"INSERT INTO rolf_meta VALUES ({version})")
+    connection.close()
+    with psycopg.connect(url) as connection:
+        connection.execute("ALTER TABLE rolf_meta ALTER version DROP NOT NULL")
+        connection.execute("ALTER TABLE rolf_meta ALTER version TYPE text")
+        connection.execute(f"UPDATE rolf_meta SET version = {version}")
+        if version == "-1":
+            connection.execute("ALTER TABLE rolf_meta ALTER version TYPE int USING version::int")
+    for each in (f"sqlite:///{path}", url):
+        with pytest.raises(UnusableStorage, match="rolf's"):
+            rolf.open(each, "one")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "UPDATE rolf_experiments SET features = '{\"feat'",
+        "UPDATE rolf_experiments SET options = '[1]'",
+        "UPDATE rolf_log SET arm = 77",
+        "UPDATE rolf_log SET kind = 4, features = 'x' WHERE kind = 2",
+    ],
+)
+def test_rows_that_make_no_sense_are_a_damage(harm, path):
+    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+        play(experiment, 1)
+    with sqlite3.connect(path) as connection:
+        connection.execute(harm)
+    connection.close()
+    with pytest.raises(UnusableStorage, match="damaged"):
+        rolf.open(f"sqlite:///{path}", "one")
+
+
+def test_an_empty_file_is_left_empty_unless_something_is_made(path):
+    path.touch()
+    with pytest.raises(UnknownExperiment):
+        rolf.open(f"sqlite:///{path}", "one")
+    assert rolf.list_experiments(f"sqlite:///{path}") == []
+    assert path.stat().st_size == 0
+    create(f"sqlite:///{path}", policy="ucb")
+    assert rolf.list_experiments(f"sqlite:///{path}") == ["one"]
+
+
+def test_a_password_is_not_repeated():
+    for url in ("postgresq://bob:s3cret@host/db", "postgresql://bob:s3cret@[bad/db"):
+        with pytest.raises(RolfError) as caught:
+            rolf.list_experiments(url)
+        assert "s3cret" not in str(caught.value)
+
+
 def test_a_page_that_is_damaged_is_named(path):
     with create(f"sqlite:///{path}", policy="ucb") as experiment:
         play(experiment, 300)
@@ -260,89 +312,6 @@ def test_a_locked_file_says_so(path, monkeypatch):
 
 
 # --- export and import ---
-
-
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-@pytest.mark.parametrize("policy", ["rolf-ridge", "rolf-bayes", "rolf-varying", "lints"])
-def test_a_log_comes_back_as_it_was(url, policy, kind, tmp_path):
-    experiment = create(url, policy=policy)
-    waiting = experiment.ask(4, **given_features(experiment))
-    play(experiment, 20)
-    experiment.tell(waiting[1], 3.0)
-    file = tmp_path / f"log.{kind}"
-    assert export_log(experiment, file) == 24
-    more = {} if kind == "parquet" else {"features": FEATURES, "policy": policy, "seed": 4}
-    again = import_log(url, "again", file, **more)
-    assert state(again).state == frozen(experiment).state
-    assert again.status().waiting == 3
-    again.tell(waiting[0].id, 1.0)
-    one, two = (each.ask(**given_features(each)) for each in (experiment, again))
-    assert one.id == two.id
-    with pytest.raises(DifferentExperiment, match="'again' already"):
-        import_log(url, "again", file, **more)
-    log = read_log(file)
-    assert len(log) == 21
-    assert log.unrewarded == 3
-
-
-def test_a_log_travels_with_its_arms(tmp_path):
-    where = "memory://travel"
-    experiment = create(where, features=LETTERS, policy="ucb", reward_after=10.0)
-    now = 0.0
-    experiment._now = lambda: now
-    for _ in range(20):
-        experiment.tell(experiment.ask(), 1.0)
-    waiting = experiment.ask(3)
-    now += 20.0
-    experiment.status()
-    experiment.tell(waiting[0], 2.0)
-    experiment.add_arms(LETTERS[:1].rename(index={"a": "new"}))
-    experiment.retire_arms(["b"])
-    experiment.status()
-    file = tmp_path / "log.parquet"
-    export_log(experiment, file)
-    data = pq.read_table(file).to_pydict()
-    assert data["is_default"].count(True) == 2
-    again = import_log(where, "again", file)
-    status = again.status()
-    assert status.defaults == 2
-    assert [each.arm for each in status.arms] == [*"abcdef", "new"]
-    assert [each.active for each in status.arms] == [True, False] + [True] * 5
-    assert np.allclose(again._replica.state.sums, experiment._replica.state.sums)
-    other = import_log(where, "other", file, policy="rolf-ridge", seed=9)
-    assert other.policy == "rolf-ridge"
-    with pytest.raises(InvalidArgument, match="default_reward"):
-        import_log(where, "more", file, default_reward=3.0)
-
-
-def test_logs_that_cannot_be_read(tmp_path):
-    where = "memory://unreadable"
-    experiment = create(where, policy="ucb")
-    play(experiment, 3)
-    good = tmp_path / "log.csv"
-    export_log(experiment, good)
-    with pytest.raises(InvalidArgument, match="features"):
-        import_log(where, "x", good)
-    with pytest.raises(InvalidArgument, match="ends in"):
-        export_log(experiment, tmp_path / "log.txt")
-    with pytest.raises(RolfError, match="cannot be read"):
-        import_log(where, "x", tmp_path / "none.csv", features=FEATURES)
-    with pytest.raises(RolfError, match="cannot be written"):
-        export_log(experiment, tmp_path / "none" / "log.csv")
-    lines = good.read_text().splitlines()
-    for wrong in (
-        ["arm,reward", "1,2"],
-        [lines[0], lines[1], lines[1]],
-        [lines[0], lines[1].replace("-1", "+1")],
-        [lines[0].replace('"arm"', '"arms"'), lines[1]],
-    ):
-        bad = tmp_path / "bad.csv"
-        bad.write_text("\n".join(wrong) + "\n")
-        with pytest.raises(InvalidArgument):
-            import_log(where, "x", bad, features=FEATURES)
-    with pytest.raises(InvalidArgument, match="an arm of the features"):
-        import_log(where, "x", good, features=LETTERS)
-    assert rolf.list_experiments(where) == ["one"]
 
 
 def test_a_copy_of_the_file_is_a_copy_of_the_experiments(path):

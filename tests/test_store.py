@@ -250,6 +250,21 @@ class TestContract:
         experiment.add_arms(pandas.DataFrame([[1.0, 2.0, 3.0]], index=["i"]))
         assert other.ask().arm == "i"
 
+    def test_arms_that_another_handle_changed(self, url):
+        one, two = create(url, policy="ucb"), create(url, policy="ucb")
+        (new,) = two.add_arms([[1.0, 2.0, 3.0]])
+        decision = two.ask(available=[new])
+        one.tell(decision, 1.0)
+        assert one.status().told == two.status().told == 1
+        (more,) = two.add_arms([[2.0, 2.0, 3.0]])
+        assert one.ask(1, [more])[0].arm == more
+        two.retire_arms(range(ARMS + 2))
+        with pytest.raises(ExperimentError, match="all arms are retired"):
+            one.ask()
+        two.add_arms([[2.0, 1.0, 3.0]])
+        assert one.ask().arm == ARMS + 2
+        assert state(one) == frozen(two)
+
     def test_features_are_corrected(self, url):
         experiment = create(url, policy="linucb")
         play(experiment, 40)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import tempfile
 import tomllib
 from collections.abc import Callable
@@ -55,7 +56,8 @@ def main() -> None:
     except SystemExit as stop:
         if stop.code != INTERRUPTED:
             raise
-        Console(stderr=True).print("rolf: interrupted; rolf reproduce goes on with --resume")
+        more = "; rolf reproduce goes on with --resume" if "reproduce" in sys.argv[1:2] else ""
+        Console(stderr=True).print(f"rolf: interrupted{more}")
         os._exit(INTERRUPTED)  # without waiting for what still runs
 
 

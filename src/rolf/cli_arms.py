@@ -71,7 +71,7 @@ def _changes(
     experiment: Any, add: Path | None, update: Path | None, retire: list[str]
 ) -> Iterator[str]:
     """Change the arms, and say so step by step; both tables are read before the first."""
-    from rolf.experiments.logs import read_rows
+    from rolf.experiments.arms import read_rows
 
     def known() -> Any:
         return experiment._replica.table.arms

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rolf.cli_common import noted
 from rolf.errors import InvalidArgument
 from rolf.experiments.files import numbers, read_table
 from rolf.types import FloatArray
@@ -29,9 +30,10 @@ def diagnose(
 ) -> None:
     """Do my features explain the rewards? Rows without a reward are left out."""
     from rolf import diagnostics
-    from rolf.experiments.logs import read_arms
+    from rolf.experiments.arms import read_arms
 
-    known = read_arms(features)
+    with noted():
+        known = read_arms(features)
     names, values, waiting = _log(log, arm, reward)
     found = diagnostics.diagnose(known, names, values, level=level)
     if plot is not None:

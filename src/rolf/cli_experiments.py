@@ -11,8 +11,20 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from rolf.cli_common import JSON, NAME, URL, columns, labels_of, number, opened, say, say_json
-from rolf.errors import InvalidArgument, RolfError
+from rolf.cli_common import (
+    JSON,
+    NAME,
+    URL,
+    columns,
+    labels_of,
+    noted,
+    number,
+    opened,
+    say,
+    say_json,
+    told,
+)
+from rolf.errors import DecisionError, InvalidArgument, RolfError
 
 TABLE = typer.Option(help="Table of the arms, CSV or Parquet: their names, and their features.")
 OPTIONS = Annotated[str | None, typer.Option(help='The policy\'s options, as JSON: {"p": 0.7}.')]
@@ -25,8 +37,9 @@ AFTER = Annotated[float | None, typer.Option(help="After how many seconds it doe
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (new, ask, tell, status, export):
+    for command in (new, ask, status, export):
         app.command()(command)
+    app.command(context_settings={"ignore_unknown_options": True})(tell)  # -1 is a reward
     app.command("import")(import_)
 
 
@@ -39,25 +52,35 @@ def new(
     seed: SEED = None,
     default_reward: DEFAULT = None,
     reward_after: AFTER = None,
+    as_json: JSON = False,
 ) -> None:
     """Create an experiment in a database."""
-    from rolf.experiments.logs import read_arms
+    from rolf.experiments.arms import understand
     from rolf.experiments.opening import create
     from rolf.experiments.table import Table as Arms
+    from rolf.policies.catalog import check_options
 
-    table = Arms.read(read_arms(features))
+    given = _options(options)
+    check_options(policy, given or {})
+    with noted():
+        read = understand(features)
+    table = Arms.read(read.arms)
     with create(
         url,
         name,
         table,
         policy=policy,
-        options=_options(options),
+        options=given,
         seed=seed,
         default_reward=default_reward,
         reward_after=reward_after,
     ):
         count, size = table.arms.features.shape
-        say(f"created: {name}, {policy}, {count} arms with {size} features")
+    if as_json:
+        say_json({"created": name, "policy": policy, "arms": table.arms.labels, "features": size})
+        return
+    say(f"created: {name}, {policy}, {count} arms with {size} features")
+    say(str(read))
 
 
 def ask(
@@ -81,7 +104,7 @@ def ask(
             wanted = labels_of(names, arms, "--available")
         given: dict[str, Any] = {}
         if features is not None:
-            from rolf.experiments.logs import read_rows
+            from rolf.experiments.arms import read_rows
 
             now = read_rows(features, arms)
             order = [now.position(str(each), "--features") for each in arms.labels]
@@ -92,7 +115,7 @@ def ask(
         return
     table = columns("id", "arm", "probability")
     for each in decisions:
-        table.add_row(each.id, str(each.arm), f"{each.probability:.4f}")
+        table.add_row(each.id, Text(str(each.arm)), f"{each.probability:.4f}")
     Console().print(table)
 
 
@@ -104,14 +127,26 @@ def tell(
     table: Annotated[
         Path | None, typer.Option("--csv", help="Many rewards: a file with columns id and reward.")
     ] = None,
+    as_json: JSON = False,
 ) -> None:
     """Record the reward of a decision, or of all decisions in a CSV file, all or none."""
+    if id is not None and id.startswith("--"):
+        raise typer.BadParameter(f"no such option: {id}")
     if (table is None) == (id is None or reward is None):
         raise InvalidArgument("ID REWARD", [id, reward], "an id and a reward, or --csv")
-    pairs = _rewards(table) if table is not None else [(id, reward)]
     with opened(url, name) as experiment:
-        experiment.tell_many(pairs)
-    say(f"told: {len(pairs)} reward" + "s" * (len(pairs) != 1))
+        before = told(experiment)
+        count = 1
+        if table is None:
+            experiment.tell(id, reward)
+        else:
+            count = _tell_file(experiment, table)
+        new = min(told(experiment) - before, count)
+    if as_json:
+        say_json({"told": count, "new": new})
+        return
+    words = f"told: {count} reward" + "s" * (count != 1)
+    say(words + f", {new} new" * (new < count))
 
 
 def status(url: URL, name: NAME, as_json: JSON = False) -> None:
@@ -145,13 +180,19 @@ def status(url: URL, name: NAME, as_json: JSON = False) -> None:
 
 
 def export(
-    url: URL, name: NAME, out: Annotated[Path, typer.Argument(help="A .csv or .parquet file.")]
+    url: URL,
+    name: NAME,
+    out: Annotated[Path, typer.Argument(help="A .csv or .parquet file.")],
+    as_json: JSON = False,
 ) -> None:
     """Write the log: one row a decision, with its probability and its reward."""
     from rolf.experiments.transfer import export_log
 
     with opened(url, name) as experiment:
         count = export_log(experiment, out)
+    if as_json:
+        say_json({"written": str(out), "decisions": count})
+        return
     say(f"written: {out}, {count} decisions")
 
 
@@ -160,21 +201,26 @@ def import_(
     name: NAME,
     log: Annotated[Path, typer.Argument(help="A log that was exported, .csv or .parquet.")],
     features: Annotated[Path | None, TABLE] = None,
-    policy: Annotated[str | None, typer.Option(help="As in the log by default.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="As in the log by default, if it is a Parquet file.")
+    ] = None,
     options: OPTIONS = None,
     seed: SEED = None,
     default_reward: DEFAULT = None,
     reward_after: AFTER = None,
+    as_json: JSON = False,
 ) -> None:
     """Make a new experiment of an exported log; decisions keep their ids."""
-    from rolf.experiments.logs import read_arms
+    from rolf.experiments.arms import read_arms
     from rolf.experiments.transfer import import_log
 
+    with noted():
+        table = None if features is None else read_arms(features)
     with import_log(
         url,
         name,
         log,
-        features=None if features is None else read_arms(features),
+        features=table,
         policy=policy,
         options=_options(options),
         seed=seed,
@@ -182,6 +228,9 @@ def import_(
         reward_after=reward_after,
     ) as experiment:
         now = experiment.status()
+    if as_json:
+        say_json(now.to_dict())
+        return
     say(f"imported: {name}, {now.policy}; {now.asked} asked, {now.told} told")
 
 
@@ -200,20 +249,37 @@ def _options(text: str | None) -> dict[str, Any] | None:
     return out
 
 
-def _rewards(path: Path) -> list[tuple[str | None, float | None]]:
+def _rewards(path: Path) -> dict[int, tuple[str, float]]:
+    """Ids and rewards of a file, by its lines."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
+            reader = csv.DictReader(file, restval="")
+            reader.fieldnames = [each.strip() for each in reader.fieldnames or []]
+            rows = [(reader.line_num, row) for row in reader]
     except OSError as error:
         raise RolfError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         raise RolfError(f"{path}: is not text ({error})") from None
-    out: list[tuple[str | None, float | None]] = []
-    for line, row in enumerate(rows, 2):
+    if not rows:
+        raise InvalidArgument(f"{path}", "no rows", "a line of names, id and reward, then rewards")
+    out = {}
+    for line, row in rows:
         try:
-            out.append((row["id"], float(row["reward"])))
+            out[line] = row["id"].strip(), float(row["reward"])
         except KeyError:
             raise InvalidArgument(f"{path}", list(row), "columns id and reward") from None
-        except (TypeError, ValueError):
+        except ValueError:
             raise InvalidArgument(f"{path}, line {line}", row["reward"], "a reward") from None
     return out
+
+
+def _tell_file(experiment: Any, path: Path) -> int:
+    """Tell the rewards of a file; an error names the line of the decision that it is about."""
+    rewards = _rewards(path)
+    try:
+        experiment.tell_many(rewards.values())
+    except DecisionError as error:
+        lines = [each for each, (id, _) in rewards.items() if f"decision {id!r} " in str(error)]
+        where = f"{path}, line {lines[0]}" if lines else f"{path}"
+        raise type(error)(f"{where}: {error}") from None
+    return len(rewards)

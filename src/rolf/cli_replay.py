@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from rolf.cli_common import noted
 from rolf.errors import InvalidArgument, RolfWarning
 
 
@@ -40,17 +41,20 @@ def replay(
     plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg, .pdf.")] = None,
 ) -> None:
     """Evaluate policies on logged decisions: what would they have earned?"""
+    from rolf.experiments.arms import read_arms
     from rolf.experiments.replay import ESTIMATORS
     from rolf.experiments.replay import replay as evaluate
 
     if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InvalidArgument("--plot", str(plot), "a file that ends in .png, .svg or .pdf")
     given = _options(options, policy)
+    with noted():
+        arms = read_arms(features)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RolfWarning)  # they are among the notes
         result = evaluate(
             log,
-            features,
+            arms,
             {name: (name, given.get(name, {})) for name in policy},
             estimators=estimator or ESTIMATORS,
             level=level,

@@ -10,22 +10,40 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, overload
 
 import rolf
 from rolf.checks import whole
-from rolf.errors import AlreadyTold, InvalidArgument, StorageError, UnknownDecision
+from rolf.errors import (
+    AlreadyTold,
+    ExperimentError,
+    InvalidArgument,
+    RolfError,
+    StorageError,
+    UnknownDecision,
+    UnusableStorage,
+)
 from rolf.experiments.replica import Replica
 from rolf.experiments.status import Status, status_of
-from rolf.experiments.store.base import CHANGE, Record, Row, Store
+from rolf.experiments.store.base import (
+    CHANGE,
+    ConnectionRenewed,
+    Make,
+    Record,
+    Row,
+    Store,
+    Written,
+)
 from rolf.experiments.table import Table
 from rolf.policies.inputs import as_round_features
 from rolf.types import Decision
 
 #: rows of the log between two snapshots
 EVERY = 10_000
+#: decisions of one ask
+MOST = 100_000
 
 
 class Experiment:
@@ -39,6 +57,9 @@ class Experiment:
         self._store = store
         self._record = record
         self._lock = threading.RLock()
+        self._closed = False
+        self._unsure = False  # whether something was begun and not ended
+        self._renewals = store.renewals  # of the connection, when the replica was made
         self._since = 0  # rows since the last snapshot that is known of
         self._seen = 0  # up to which row that one goes
         self._now = time.time
@@ -46,7 +67,8 @@ class Experiment:
             self._replica = Replica(record)
             self._reader = store.reader(record.id, 0)
         else:
-            self._fold(self._saved())
+            with _readable(record.name):
+                self._fold(self._saved())
             self._snapshot_if_due()
 
     @property
@@ -58,30 +80,53 @@ class Experiment:
         """The policy's name in the catalogue."""
         return self._record.policy
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One thing at a time. What an interrupt left half done is read anew from the log."""
+        with self._lock:
+            if self._closed:
+                raise ExperimentError(f"experiment {self.name!r} is closed; open it again")
+            if self._unsure:
+                self._store.close()  # it connects again
+                self._fold(self._saved())
+            elif self._store.renewals != self._renewals:
+                self._fold(self._saved())
+            self._unsure = True
+            try:
+                yield
+            except RolfError:
+                self._unsure = False
+                raise
+            except SystemError as error:  # how compiled code reports an interrupt
+                if isinstance(error.__cause__, KeyboardInterrupt):
+                    raise KeyboardInterrupt from error
+                raise
+            self._unsure = False
+
     # --- decisions ---
 
     @overload
     def ask(
-        self, n: None = None, *, available: Iterable[Any] | None = None, features: Any = None
+        self, n: None = None, available: Iterable[Any] | None = None, *, features: Any = None
     ) -> Decision: ...
     @overload
     def ask(
-        self, n: int, *, available: Iterable[Any] | None = None, features: Any = None
+        self, n: int, available: Iterable[Any] | None = None, *, features: Any = None
     ) -> list[Decision]: ...
     def ask(
-        self, n: int | None = None, *, available: Iterable[Any] | None = None, features: Any = None
+        self, n: int | None = None, available: Iterable[Any] | None = None, *, features: Any = None
     ) -> Decision | list[Decision]:
         """Decide which arm to play next; the decision is durable when this returns.
 
         Args:
-            n: give a list of this many decisions, made in one transaction.
+            n: give a list of this many decisions, made in one transaction; at most 100,000.
             available: the arms to choose from; all that are not retired by default.
             features: (K, d) features of this round, for policies that take them.
         """
-        count = 1 if n is None else whole("n", n, 1)
+        count = 1 if n is None else whole("n", n, 1, MOST)
         once = isinstance(available, Iterable) and not hasattr(available, "__len__")
         wanted = list(available) if once and available is not None else available
-        with self._lock:
+        with self._alone():
             self._expire()
 
             def make(rows: list[Any]) -> list[Row]:
@@ -92,7 +137,7 @@ class Experiment:
                 kept = json.dumps(table.tolist()) if replica.policy.varying else None
                 return replica.choose(count, positions, table, kept, self._now())
 
-            written = self._store.write(self._reader, make)
+            written = self._write(make)
             self._take(written.fresh)
             decisions = [self._decision(row) for row in written.rows]
             self._snapshot_if_due()
@@ -135,7 +180,7 @@ class Experiment:
             raise InvalidArgument("rewards", rewards, "pairs of an id and a reward") from None
         if not wanted:
             return
-        with self._lock:
+        with self._alone():
             careful = self._record.reward_after is not None
             known, fresh = self._store.tell(self._reader, wanted, self._now(), careful)
             self._take(fresh)
@@ -164,7 +209,7 @@ class Experiment:
             return
         self._sync()
         now = self._now()
-        due = [number for number, asked in self._replica.open.items() if asked + after <= now]
+        due = self._replica.due(now - after)
         if due:
             self._store.expire(self._record.id, due, default, now)
 
@@ -172,7 +217,7 @@ class Experiment:
 
     def estimates(self, *, features: Any = None) -> Any:
         """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
-        with self._lock:
+        with self._alone():
             self._expire()
             self._sync()
             values = self._replica.policy.estimates(**self._varying(features))
@@ -180,7 +225,7 @@ class Experiment:
 
     def status(self, *, features: Any = None) -> Status:
         """Counts of decisions and rewards, and every arm's plays and estimate."""
-        with self._lock:
+        with self._alone():
             self._expire()
             self._sync()
             table = self._round(features) if features is not None else None
@@ -192,7 +237,7 @@ class Experiment:
     # --- arms that come and go ---
 
     def add_arms(self, features: Any) -> list[Any]:
-        """Add arms: rows of features, in a DataFrame if the arms have names. Gives their names."""
+        """Add arms: rows of features, in a DataFrame or file if they have names. Gives these."""
         before, after = self._change(lambda table: table.addition(features))
         return after.arms.labels[before.arms.count :]
 
@@ -201,7 +246,7 @@ class Experiment:
         self._change(lambda table: table.retirement(ids))
 
     def update_features(self, features: Any) -> None:
-        """Correct features: a mapping of arms to rows, or a table of some arms, or of all.
+        """Correct features: a mapping of arms to rows, or a table or file of some arms, or all.
 
         Counts and sums of rewards are kept; what follows from them is computed anew.
         """
@@ -223,12 +268,20 @@ class Experiment:
             number = self._replica.changes + 1
             return [Row(0, CHANGE, number, self._now(), features=json.dumps(change))]
 
-        with self._lock:
-            self._take(self._store.write(self._reader, make).fresh)
+        with self._alone():
+            self._take(self._write(make).fresh)
             self._sync()
         return tables
 
     # --- the replica ---
+
+    def _write(self, make: Make) -> Written:
+        try:
+            return self._store.write(self._reader, make)
+        except ConnectionRenewed:
+            # A server that crashed may have lost what it showed but had not written out.
+            self._fold(self._saved())
+            return self._store.write(self._reader, make)
 
     def _take(self, rows: list[Any]) -> None:
         self._replica.apply(rows)
@@ -236,6 +289,8 @@ class Experiment:
 
     def _sync(self) -> None:
         self._take(self._store.read(self._reader))
+        if self._store.renewals != self._renewals:
+            self._fold(self._saved())
 
     def _saved(self) -> Replica:
         """The replica of the snapshot; an empty one if there is none that can be used."""
@@ -248,6 +303,7 @@ class Experiment:
     def _fold(self, replica: Replica) -> None:
         """Go on with a replica, once it knows all of the log, in the canonical order."""
         upto = self._store.settle(self._record.id)
+        self._renewals = self._store.renewals
         self._seen, self._since = replica.last, 0
 
         def counted() -> Iterable[Any]:
@@ -255,7 +311,8 @@ class Experiment:
                 self._since += 1
                 yield row
 
-        replica.apply(counted())
+        with _readable(self.name):
+            replica.apply(counted())
         self._replica = replica
         self._reader = self._store.reader(self._record.id, max(upto, replica.last))
 
@@ -266,19 +323,19 @@ class Experiment:
 
     def snapshot(self) -> None:
         """Keep the state, so that opening need not fold the log. Happens by itself as well."""
-        self._snapshot(unless_known=False)
+        with self._alone():
+            self._snapshot(unless_known=False)
 
     def _snapshot(self, *, unless_known: bool) -> None:
-        with self._lock:
-            latest = self._store.snapshot(self._record.id)
-            if unless_known and latest is not None and latest.upto > self._seen:
-                self._seen, self._since = latest.upto, 0  # another process was faster
-                return
-            upto = self._store.settle(self._record.id)
-            self._take(self._store.read(self._reader, upto))
-            if not self._replica.ordered:
-                self._fold(self._saved())
-            self._save()
+        latest = self._store.snapshot(self._record.id)
+        if unless_known and latest is not None and latest.upto > self._seen:
+            self._seen, self._since = latest.upto, 0  # another process was faster
+            return
+        upto = self._store.settle(self._record.id)
+        self._take(self._store.read(self._reader, upto))
+        if not self._replica.ordered or self._store.renewals != self._renewals:
+            self._fold(self._saved())
+        self._save()
 
     def _save(self) -> None:
         self._store.save(self._record.id, self._replica.dump(rolf.__version__))
@@ -286,7 +343,7 @@ class Experiment:
 
     def rebuild(self) -> None:
         """Forget the snapshot, fold the whole log again and keep what comes out."""
-        with self._lock:
+        with self._alone():
             self._store.forget(self._record.id)
             self._fold(Replica(self._record))
             self._save()
@@ -297,12 +354,13 @@ class Experiment:
         """Delete the experiment with all its decisions and rewards; ``confirm`` is its name."""
         if confirm != self.name:
             raise InvalidArgument("confirm", confirm, f"the experiment's name, {self.name!r}")
-        with self._lock:
+        with self._alone():
             self._store.delete(self._record.id)
 
     def close(self) -> None:
         """Give the connection back."""
         with self._lock:
+            self._closed = True
             self._store.close()
 
     def __enter__(self) -> Experiment:
@@ -318,3 +376,15 @@ class Experiment:
     def __repr__(self) -> str:
         asked, told = sum(self._replica.asked), sum(self._replica.told)
         return f"<Experiment {self.name!r}: {self.policy}, {asked} asked, {told} told>"
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """What cannot be read as a log is damaged."""
+    try:
+        yield
+    except RolfError:
+        raise
+    except (ValueError, TypeError, LookupError) as error:
+        words = f"experiment {name!r} is damaged in the database ({error})"
+        raise UnusableStorage(words) from error

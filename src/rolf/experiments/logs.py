@@ -1,4 +1,4 @@
-"""Logged decisions and tables of arms, read from files.
+"""Logged decisions, read from files.
 
 Two formats of logs are known by their columns:
 
@@ -12,7 +12,6 @@ Two formats of logs are known by their columns:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,14 +21,12 @@ import numpy as np
 
 from rolf.errors import InvalidArgument
 from rolf.experiments.files import numbers, read_table
-from rolf.policies.inputs import Arms, read_features
+from rolf.policies.inputs import Arms
 from rolf.types import FloatArray, IntArray
 
 OWN = ("arm", "probability", "reward")
 OPEN_BANDIT = ("item_id", "propensity_score", "click")
 AFFINITY = "user-item_affinity_"
-NAMES = ("arm", "item_id", "id")  # of the column that names the arms in a table of arms
-INDEX = ("", "Unnamed: 0", "__index_level_0__")  # what pandas calls an index without a name
 
 
 class Contexts(NamedTuple):
@@ -176,121 +173,6 @@ def read_log(path: str | Path) -> Log:
         defaults=sum(map(bool, marks)),
         unrewarded=unrewarded,
     )
-
-
-def read_arms(path: str | Path) -> Arms:
-    """Read a table of arms, CSV or Parquet, one row an arm.
-
-    The arms are named by the column ``arm``, ``item_id`` or ``id``, else by the index of a
-    DataFrame, else by the first column. A column of text becomes one column of zeros and ones
-    a category, without those that follow from the columns before.
-    """
-    table, labels, names = _rows(path)
-    columns: dict[str, FloatArray] = {}
-    categories: dict[str, list[str]] = {}
-    for name in names:
-        values = table.column(name).to_pylist()
-        if not any(isinstance(each, str) for each in values):
-            columns[name] = numbers(path, table, name)
-            continue
-        categories[name] = sorted({str(each) for each in values})
-        for category in categories[name]:
-            dummy = _dummy(values, category)
-            span = np.column_stack([*columns.values(), dummy])
-            if np.linalg.matrix_rank(span) == span.shape[1]:
-                columns[f"{name}={category}"] = dummy
-    checked = read_features(np.column_stack(list(columns.values())))
-    return Arms(checked.features, labels, list(columns), categories)
-
-
-def read_rows(path: str | Path, like: Arms) -> Arms:
-    """Read rows for a table of arms that is there: its columns, in its order.
-
-    Text becomes zeros and ones in the columns of that table. Columns without names go by
-    their places.
-    """
-    texts = _texts(like)
-    table, labels, names = _rows(path, [*texts])
-    if not like.named:
-        if len(names) != len(like.columns):
-            raise InvalidArgument(f"{path}: columns", names, f"{len(like.columns)} features")
-        return Arms(np.column_stack([numbers(path, table, name) for name in names]), labels)
-    found: dict[str, FloatArray] = {}
-    for name in names:
-        if name in like.columns:
-            found[name] = numbers(path, table, name)
-        elif name in texts:
-            values = table.column(name).to_pylist()
-            _check_categories(path, name, values, texts[name])
-            found |= {f"{name}={each}": _dummy(values, each) for each in texts[name]}
-    if {*like.columns} - {*found} or {*names} - {*like.columns, *texts}:
-        wanted = list(dict.fromkeys(_source(name, texts) for name in like.columns))
-        raise InvalidArgument(f"{path}: columns", names, f"those of the experiment, {wanted}")
-    return Arms(np.column_stack([found[name] for name in like.columns]), labels, like.columns)
-
-
-def _rows(path: str | Path, text: Sequence[str] = ()) -> tuple[Any, list[str], list[str]]:
-    """A table of arms: the rows, the arms' names as written, and the columns of features."""
-    table = read_table(path)
-    if twice := _repeated(table.column_names):
-        raise InvalidArgument(f"{path}: columns", f"{twice} twice", "each column once")
-    if not table.num_rows:
-        raise InvalidArgument(f"{path}", "no rows", "one row an arm")
-    key = _key(table)
-    names = [name for name in table.column_names if name not in (key, *INDEX)]
-    if key is None or not names:
-        wanted = "the arms' names and at least one feature"
-        raise InvalidArgument(f"{path}: columns", table.column_names, wanted)
-    table = read_table(path, (key, *NAMES, *text))
-    labels = [each or "" for each in table.column(key).to_pylist()]
-    if "" in labels:
-        raise InvalidArgument(f"{path}: {key}", f"nothing in row {labels.index('')}", "a name")
-    if twice := _repeated(labels):
-        raise InvalidArgument(f"{path}: {key}", f"{twice} twice", "each arm once")
-    return table, labels, names
-
-
-def _key(table: Any) -> str | None:
-    """The column that names the arms."""
-    names: list[str] = table.column_names
-    if known := [name for name in NAMES if name in names]:
-        return known[0]
-    index = (table.schema.pandas_metadata or {}).get("index_columns", [])
-    for name in [*(name for name in index if name in names), *names]:
-        # an index without a name that is a number counts the rows, and names nothing
-        if name not in INDEX or isinstance(table.column(name)[0].as_py(), str):
-            return str(name)
-    return None
-
-
-def _repeated(names: list[str]) -> str | None:
-    return next((name for name, count in Counter(names).items() if count > 1), None)
-
-
-def _dummy(values: list[Any], category: str) -> FloatArray:
-    return np.array([float(str(each) == category) for each in values])
-
-
-def _texts(like: Arms) -> dict[str, list[str]]:
-    """The columns of text behind a table, with their categories as far as these are known."""
-    out: dict[str, list[str]] = {}
-    for column in like.columns:
-        name, mark, category = column.partition("=")
-        if mark and name not in like.columns:
-            out.setdefault(name, []).append(category)
-    return {**out, **like.categories}
-
-
-def _source(column: str, texts: Mapping[str, list[str]]) -> str:
-    """The column of a file that a column of features comes from."""
-    return next((name for name in texts if column.startswith(f"{name}=")), column)
-
-
-def _check_categories(path: str | Path, name: str, values: list[Any], known: list[str]) -> None:
-    for row, value in enumerate(values):
-        if str(value) not in known:
-            wanted = f"one of {', '.join(known)}: the experiment has no column for others"
-            raise InvalidArgument(f"{path}: {name}", f"{value} in row {row}", wanted)
 
 
 def _numbers(name: str, values: Any) -> FloatArray:

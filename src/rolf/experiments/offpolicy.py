@@ -25,6 +25,10 @@ RARE = 5  # rewards unlike the most common one, below which the same holds
 FAR = 6.0  # standard errors of the mean weight from 1 that no luck explains
 PENALTY = 1.0  # of the reward models
 RESAMPLES = 1000
+UNCERTAIN = (
+    "overlap, chances of other arms too: after a policy that is certain of its arm, such as ucb "
+    "and rolf-bayes, only the estimator replay can be used (--estimator replay)"
+)
 
 
 class Scorer:
@@ -140,17 +144,25 @@ def effective_size(weights: FloatArray) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum())
 
 
-def check_overlap(label: str, weights: FloatArray) -> None:
-    """Importance weights average 1 where the log gave every arm of the rule a chance."""
+def check_overlap(label: str, weights: FloatArray, chances: FloatArray | None = None) -> None:
+    """Importance weights average 1 where the log gave every arm of the rule a chance.
+
+    The chances with which the log's arms were chosen help to say why not.
+    """
     mean = float(weights.mean())
     slack = FAR * float(weights.std()) / math.sqrt(weights.size) + 1e-6
+    wrong = mean == 0.0 or abs(mean - 1.0) > slack
+    certain = 0.0 if chances is None else float(np.mean(chances >= 1.0))
+    if wrong and certain > 0.5:
+        got = f"probability 1 for {certain:.0%} of the decisions, and others than {label} takes"
+        raise InvalidArgument("log", got, UNCERTAIN)
     if mean == 0.0:
         raise InvalidArgument(
             "log",
             f"none of the decisions that {label} would take",
             "overlap: each arm that a policy plays, logged with a chance above 0",
         )
-    if abs(mean - 1.0) > slack:
+    if wrong:
         raise InvalidArgument(
             "log",
             f"probabilities that give {label} weights of {mean:.3g} on average",

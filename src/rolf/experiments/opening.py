@@ -45,7 +45,8 @@ def open(
     Args:
         url: ``sqlite:///file.db``, ``postgresql://user@host/database`` or ``memory://``.
         name: of the experiment, unique in its database.
-        features: (K, d) table of the arms, one row an arm; a DataFrame's index names them.
+        features: (K, d) table of the arms, one row an arm; a DataFrame's index names them. Or
+            a file, CSV or Parquet. Text becomes zeros and ones.
             Needed to create; without it the experiment must exist.
         policy: a name of the catalogue.
         options: of the policy.

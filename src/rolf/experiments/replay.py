@@ -39,9 +39,10 @@ from rolf.augment import Augmentation
 from rolf.checks import between, whole
 from rolf.engine import Entry, progress_bar, read_policies
 from rolf.errors import InvalidArgument, RolfWarning
+from rolf.experiments.arms import is_table, read_arms
 from rolf.experiments.evaluation import LOGGED, Evaluation, Value
-from rolf.experiments.logs import Contexts, Log, read_arms, read_log
-from rolf.experiments.offpolicy import Scorer, check_overlap, fixed_model, varying_model
+from rolf.experiments.logs import Contexts, Log, read_log
+from rolf.experiments.offpolicy import UNCERTAIN, Scorer, check_overlap, fixed_model, varying_model
 from rolf.policies.inputs import Arms, read_features
 from rolf.policies.saving import arrays
 from rolf.types import FloatArray, IntArray
@@ -82,8 +83,9 @@ def replay(
     * "dr" evaluates and assumes the same. Unbiased, and calmer the better the reward model is.
 
     The interval of ``replay`` is about the decisions that this one pass took; how lucky the
-    learning was is seen by other seeds. Weights that cannot come from overlap are refused, an
-    effective sample size below 50 gives a warning.
+    learning was is seen by other seeds. Weights that cannot come from overlap are refused: with
+    a warning, or with an error if that leaves no row. An effective sample size below 50 gives a
+    warning, too.
 
     Args:
         log: what ``read_log`` gives, or the path of a file for it.
@@ -112,9 +114,11 @@ def replay(
     entries = read_policies(policies)
     data = _data(log, arms, entries, split)
     weighted = [name for name in chosen if name != "replay"]
+    refusals: dict[str, InvalidArgument] = {}
     if weighted and len(log) > 1 and (log.probabilities >= 1.0).all():
-        got = "probability 1 for every decision"
-        raise InvalidArgument("log", got, f"chances of other arms too, which {weighted} need")
+        error = InvalidArgument("log", "probability 1 for every decision", UNCERTAIN)
+        refusals[", ".join(weighted)] = error
+        weighted = []
 
     score = Scorer(level, interval, np.random.default_rng([seed, 1]), data.rewards)
     everything = np.ones(data.evaluated.size)
@@ -126,15 +130,20 @@ def replay(
             tick = _ticker(entry.label, advance)
             if weighted:
                 chances = _rule(data, entry, seed, tick)
-                rows += _weighted(data, entry.label, chances, weighted, limit, score)
+                try:
+                    rows += _weighted(data, entry.label, chances, weighted, limit, score)
+                except InvalidArgument as error:
+                    refusals[f"{entry.label}: {', '.join(weighted)}"] = error
             if "replay" in chosen:
                 taken = data.rewards[_replayed(data, entry, seed, tick)]
                 ones = np.ones(taken.size)
                 rows.append(score(entry.label, "replay", taken, ones, ones, taken))
+    if len(rows) == 1:  # of the log itself
+        raise next(iter(refusals.values()))
     order = {name: place for place, name in enumerate(["mean", *chosen])}
     labels = [LOGGED, *(entry.label for entry in entries)]
     rows.sort(key=lambda row: (labels.index(row.policy), order[row.estimator]))
-    doubts = score.doubts()
+    doubts = score.doubts() + [f"{what} left out: {error}" for what, error in refusals.items()]
     for text in doubts:
         warnings.warn(text, RolfWarning, stacklevel=2)
     return Evaluation(rows, level, len(log), _notes(log, data, bool(weighted)) + doubts)
@@ -163,7 +172,7 @@ class Data(NamedTuple):
 def _arms(features: Any) -> Arms:
     if isinstance(features, Arms):
         return features
-    return read_arms(features) if isinstance(features, str | Path) else read_features(features)
+    return read_arms(features) if is_table(features) else read_features(features)
 
 
 def _chosen(estimators: Sequence[str]) -> list[str]:
@@ -307,7 +316,7 @@ def _weighted(
     played, rewards = data.positions[rows], data.rewards[rows]
     own = chances[played] if chances.ndim == 1 else chances[np.arange(rows.size), played]
     weights = own / data.chances[rows]
-    check_overlap(label, weights)
+    check_overlap(label, weights, data.chances[rows])
     weights = np.minimum(weights, limit)
     ones = np.ones(rows.size)
     out = []

@@ -13,6 +13,7 @@ table, which is given the totals of the old one and computes the rest from them.
 from __future__ import annotations
 
 import base64
+import heapq
 import json
 import math
 import warnings
@@ -30,7 +31,29 @@ from rolf.policies.catalog import policy_class
 from rolf.policies.operations import rebuild
 from rolf.types import Choice, FloatArray, IntArray
 
-FORMAT = 1
+FORMAT = 2
+
+
+class Moments:
+    """Number, sum and sum of squares of every arm's rewards, less the first reward of all."""
+
+    def __init__(self, arms: int) -> None:
+        self.anchor: float | None = None
+        self.counts: list[float] = [0.0] * arms
+        self.sums: list[float] = [0.0] * arms
+        self.squares: list[float] = [0.0] * arms
+
+    def add(self, arm: int, reward: float, sign: float = 1.0) -> None:
+        if self.anchor is None:
+            self.anchor = float(reward)  # a database may give 1 for 1.0
+        value = reward - self.anchor
+        self.counts[arm] += sign
+        self.sums[arm] += sign * value
+        self.squares[arm] += sign * value * value
+
+    def extend(self, arms: int) -> None:
+        for each in (self.counts, self.sums, self.squares):
+            each += [0.0] * arms
 
 
 class Replica:
@@ -47,8 +70,10 @@ class Replica:
         self.asked: list[int] = [0] * self.table.arms.count
         self.told: list[int] = [0] * self.table.arms.count
         self.defaults = 0
+        self.moments = Moments(self.table.arms.count)
         #: number -> time of the decisions that may yet get the default reward
         self.open: dict[int, float] = {}
+        self._oldest: list[tuple[float, int]] = []  # the same, as a heap; some may be gone
         self._philox = np.random.Philox(key=record.seed)
         self._rng = np.random.Generator(self._philox)
         self._start = self._philox.state
@@ -89,6 +114,7 @@ class Replica:
                     self.issued = number
                 if expires:
                     self.open[number] = time
+                    heapq.heappush(self._oldest, (time, number))
             elif kind == CHANGE:
                 self.changes = max(self.changes, number)
                 self._change(json.loads(x))
@@ -97,6 +123,7 @@ class Replica:
                 chance = math.nan if probability is None else probability
                 choice = Choice(arm, chance, greedy, pseudo, bool(matched))
                 features = policy.arms.features[arm] if x is None else np.array(json.loads(x))
+                self.moments.add(arm, y)
                 if mark:
                     self._replace(choice, features, y)
                 else:
@@ -112,6 +139,7 @@ class Replica:
         """A real reward in the place of the default one."""
         policy, state = self.policy, self.state
         self.defaults -= 1
+        self.moments.add(choice.arm, self.record.default_reward or 0.0, -1.0)
         kept = [(array, array.copy()) for _, array in saving.arrays(state)]
         after = []
         for value in (reward, self.record.default_reward):
@@ -128,6 +156,7 @@ class Replica:
         new = self.table.arms.count - len(self.asked)
         self.asked += [0] * new
         self.told += [0] * new
+        self.moments.extend(new)
         if "retire" in change:
             return
         before, known = self.policy, self.state
@@ -137,6 +166,17 @@ class Replica:
             old, array = saving.find(known, path), saving.find(self.state, path)
             array[tuple(slice(0, size) for size in old.shape)] = old
         rebuild(self.policy.params, self.state)
+
+    def due(self, before: float) -> list[int]:
+        """Decisions of this time or earlier that may get the default reward."""
+        out, heap = [], self._oldest
+        while heap and (heap[0][0] <= before or heap[0][1] not in self.open):
+            time, number = heapq.heappop(heap)
+            if number in self.open:
+                out.append((time, number))
+        for each in out:  # until their reward is read
+            heapq.heappush(heap, each)
+        return [number for _, number in out]
 
     # --- decisions ---
 
@@ -205,6 +245,7 @@ class Replica:
             "asked": self.asked,
             "told": self.told,
             "defaults": self.defaults,
+            "moments": vars(self.moments),
             "open": [[number, time] for number, time in self.open.items()],
         }
         return Snapshot(self.last, version, json.dumps(data))
@@ -224,5 +265,7 @@ class Replica:
         out.last = snapshot.upto
         out.issued, out.changes = data["issued"], data["changes"]
         out.asked, out.told, out.defaults = data["asked"], data["told"], data["defaults"]
+        vars(out.moments).update(data["moments"])
         out.open = dict(data["open"])
+        out._oldest = sorted((time, number) for number, time in out.open.items())
         return out

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from rolf.errors import RolfWarning
 from rolf.experiments.replica import Replica
-from rolf.policies.operations import estimate
+from rolf.policies.operations import estimate, rebuild
+from rolf.policies.rolf_bayes import RoLFBayes
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,9 @@ class ArmStatus:
         plays: decisions for it.
         told: rewards that came.
         estimate: of its mean reward; None where features come with every ask.
-        low, high: ends of its 90% interval, where the policy has a posterior.
-        best: the posterior probability that it is the best active arm.
+        low, high: ends of the 90% interval of its mean reward; where the policy has no
+            posterior of its own, from that of RoLF-Bayes given the same rewards.
+        best: the probability, from the same posterior, that it is the best active arm.
     """
 
     arm: Any
@@ -74,11 +78,12 @@ def status_of(name: str, replica: Replica, features: Any = None) -> Status:
         given = {"features": features} if policy.varying else {}
         now = policy.arms.features if features is None else features
         values = [float(v) for v in estimate(policy.params, replica.state, now)]
-        if hasattr(policy, "intervals"):
-            pairs = np.asarray(policy.intervals(**given)).tolist()
+        sure = _posterior(replica)
+        if sure is not None:
+            pairs = np.asarray(sure.intervals(**given)).tolist()
             ends = [(_finite(low), _finite(high)) for low, high in pairs]
-        if hasattr(policy, "best") and table.positions.size:
-            shares = np.asarray(policy.best(available=table.positions, **given)).tolist()
+        if sure is not None and table.positions.size:
+            shares = np.asarray(sure.best(available=table.positions, **given)).tolist()
             best = [share if on else 0.0 for share, on in zip(shares, table.active, strict=True)]
     asked, told = sum(replica.asked), sum(replica.told)
     return Status(
@@ -103,6 +108,24 @@ def status_of(name: str, replica: Replica, features: Any = None) -> Status:
             for i in range(count)
         ],
     )
+
+
+def _posterior(replica: Replica) -> Any:
+    """The policy, if it has a posterior; else one that knows the same rewards."""
+    policy, moments = replica.policy, replica.moments
+    if hasattr(policy, "intervals"):
+        return policy
+    if policy.varying or moments.anchor is None or not np.isfinite(moments.squares).all():
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RolfWarning)
+        out = RoLFBayes(policy.arms.features, seed=0)
+    state = out._state
+    state.anchor[0] = moments.anchor
+    state.counts[:], state.sums[:] = moments.counts, moments.sums
+    state.squares[:] = moments.squares
+    rebuild(out.params, state)
+    return out
 
 
 def _finite(value: float) -> float | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument
+from rolf.experiments.arms import is_table, read_arms, read_rows
 from rolf.policies.inputs import Arms, read_features
 from rolf.types import FloatArray, IntArray
 
@@ -16,20 +18,25 @@ from rolf.types import FloatArray, IntArray
 class Table:
     """Features and names of all arms that ever were, and which of them are still played."""
 
-    def __init__(self, arms: Arms, active: list[bool] | None = None) -> None:
+    def __init__(self, arms: Arms, active: list[bool] | None = None, source: Any = None) -> None:
         self.arms = arms
+        self.source = source  # the file or DataFrame with text that the arms were read from
         self.active = [True] * arms.count if active is None else active
         self.positions: IntArray = np.flatnonzero(self.active)
 
     @classmethod
     def read(cls, features: Any) -> Table:
-        """A table that the user gives."""
-        arms = features if isinstance(features, Arms) else read_features(features)
+        """A table that the user gives: numbers, a DataFrame, or a file."""
+        source = features if is_table(features) else None
+        if source is not None:
+            arms = read_arms(source)
+        else:
+            arms = features if isinstance(features, Arms) else read_features(features)
         for label in arms.labels:
             good = isinstance(label, str | int | float) and not isinstance(label, bool)
             if not good or (isinstance(label, float) and not math.isfinite(label)):
                 raise InvalidArgument("features", label, "arms named by text or numbers")
-        return cls(arms)
+        return cls(arms, source=source)
 
     @classmethod
     def loads(cls, text: str) -> Table:
@@ -95,6 +102,8 @@ class Table:
 
     def _rows(self, features: Any, least: int) -> Arms:
         """Some rows of a table like this one."""
+        if is_table(features):
+            return self._called(read_rows(features, self.arms))
         if isinstance(features, Arms):
             if features.columns != self.arms.columns:
                 raise InvalidArgument("features", features.columns, f"columns {self.arms.columns}")
@@ -111,6 +120,21 @@ class Table:
         if named:
             labels = [i.item() if isinstance(i, np.generic) else i for i in features.index]
         return Arms(rows, labels)
+
+    def _called(self, rows: Arms) -> Arms:
+        """Rows that were read, called as the arms are called here: in files names are text."""
+        known = {str(label): label for label in self.arms.labels}
+        if not self.arms.named:
+            places = [str(self.arms.count + place) for place in range(rows.count)]
+            if [str(label) for label in rows.labels] == places:
+                return Arms(rows.features, None)
+        numbered = all(isinstance(label, int) for label in self.arms.labels)
+
+        def called(label: Any) -> Any:
+            number = numbered and isinstance(label, str) and label.isdecimal()
+            return known.get(str(label), int(label) if number else label)
+
+        return Arms(rows.features, [called(label) for label in rows.labels], rows.columns)
 
     def _checked(self, features: Any) -> FloatArray:
         size = self.arms.features.shape[1]
@@ -146,17 +170,26 @@ class Table:
     def check(self, given: Table, first: Table) -> None:
         """Whether a given table is the one of the experiment: now, or as it was at first."""
         candidates = [first.arms, self.arms, self._active()]
-        if any(not _difference(each, given.arms) for each in candidates):
+        if any(not _difference(each, given._read_like(each)) for each in candidates):
             return
-        difference = _difference(self.arms, given.arms)
+        difference = _difference(self.arms, given._read_like(self.arms))
         raise DifferentExperiment(
             f"features: {difference}; add_arms, retire_arms and update_features change arms"
         )
 
+    def _read_like(self, other: Arms) -> Arms:
+        """The arms with the columns of another table, where they were read from text."""
+        if self.source is None:
+            return self.arms
+        with suppress(InvalidArgument):
+            return read_rows(self.source, other)
+        return self.arms
+
     def _active(self) -> Arms:
         arms = self.arms
         labels = [arms.labels[i] for i in self.positions] if arms.named else None
-        return Arms(arms.features[self.positions], labels, arms.columns if arms.named else None)
+        columns = arms.columns if arms.named else None
+        return Arms(arms.features[self.positions], labels, columns, arms.categories)
 
 
 def _difference(kept: Arms, given: Arms) -> str:

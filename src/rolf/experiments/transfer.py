@@ -23,6 +23,7 @@ from rolf.experiments.files import PARQUET, read_table
 from rolf.experiments.opening import create
 from rolf.experiments.store.base import CHANGE, DECISION, DEFAULT, REWARD, Row
 from rolf.experiments.table import Table
+from rolf.policies.catalog import check_options
 
 METADATA = b"rolf-experiment"
 FILES = "a file that ends in .csv or .parquet"
@@ -62,7 +63,7 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
 
 def _collect(experiment: Experiment) -> tuple[list[dict[str, Any]], Table]:
     """Decisions with their rewards, and the arms at the end of the log."""
-    with experiment._lock:
+    with experiment._alone():
         store, record = experiment._store, experiment._record
         table = Table.loads(record.features)
         found: dict[int, dict[str, Any]] = {}
@@ -126,24 +127,29 @@ def import_log(
     """Make a new experiment of a log that was exported; decisions keep their ids.
 
     A Parquet file needs nothing else; what is given here takes the place of what it says.
-    A CSV file needs the features of all arms in it, retired ones included.
+    A CSV file needs the policy, and the features of all arms in it, retired ones included.
     """
     data, made = _load(path)
     table = Table.loads(json.dumps(made["features"])) if features is None and made else None
     if features is not None:
         table = Table.read(features)
     if table is None:
-        raise InvalidArgument("features", None, f"the table of arms, which {path} does not have")
-    chosen = policy if policy is not None else made.get("policy", "rolf-lasso")
-    same = chosen == made.get("policy")
+        wanted = f"the table of arms (--features), which {path} does not have"
+        raise InvalidArgument("features", None, wanted)
     tag, rows = _rows(path, data, table)
+    chosen = policy if policy is not None else made.get("policy")
+    if chosen is None:
+        wanted = f"the policy's name (--policy): {path} does not say it, a Parquet file would"
+        raise InvalidArgument("policy", None, wanted)
+    check_options(chosen, options or {})
+    same = chosen == made.get("policy")
     default = default_reward if default_reward is not None else made.get("default_reward")
     after = reward_after if reward_after is not None else made.get("reward_after")
     values = {float(row.reward or 0.0) for row in rows if row.kind == DEFAULT}
     if values and (after is None or values != {0.0 if default is None else default}):
-        raise InvalidArgument(
-            "default_reward", default, f"{sorted(values)} and reward_after: the log has such"
-        )
+        wanted = f"{', '.join(map(str, sorted(values)))}, and reward_after with it: the log has "
+        wanted += "such rewards (--default-reward, --reward-after)"
+        raise InvalidArgument("default_reward", default, wanted)
     experiment = create(
         url,
         name,
@@ -185,11 +191,12 @@ def _rows(path: str | Path, data: dict[str, list[Any]], table: Table) -> tuple[s
             out.append(positions[str(each)])
         return out
 
+    _check(path, data)
     tags, numbers = set(), []
     for each in data["id"]:
         tag, _, number = str(each).rpartition("-")
         tags.add(tag)
-        if not tag or not number.isdecimal():
+        if not tag or not number.isdecimal() or len(number) > 18:
             raise InvalidArgument(f"{path}: id", each, "ids of decisions that rolf issued")
         numbers.append(int(number))
     if len(tags) > 1 or len(set(numbers)) < count:
@@ -219,15 +226,41 @@ def _rows(path: str | Path, data: dict[str, list[Any]], table: Table) -> tuple[s
         ordered.append((order, Row(0, DECISION, number, asked[place], *fixed, clocks, every)))
         if reward is None:
             continue
-        if not math.isfinite(reward):
-            raise InvalidArgument(f"{path}: reward", reward, "finite numbers")
         row = None if rounds is None else json.dumps(rounds[place][arm])
         time = asked[place] if told[place] is None else told[place]
         kind = DEFAULT if default else REWARD
-        order = order + 1.0 if last is None else float(last)
-        ordered.append((order, Row(0, kind, number, time, *fixed, 0, row, float(reward))))
+        later = order + 1.0 if last is None else float(last)
+        if later <= order:
+            raise InvalidArgument(f"{path}: told_order", last, f"a place after {order:g}")
+        ordered.append((later, Row(0, kind, number, time, *fixed, 0, row, float(reward))))
     ordered.sort(key=lambda each: each[0])
     return (tags.pop() if tags else ""), [row for _, row in ordered]
+
+
+#: what columns of numbers may hold: the least, the most, and in words
+LIMITS = {
+    "reward": (-math.inf, math.inf, "a finite number"),
+    "probability": (0.0, 1.0, "a number from 0 to 1"),
+    "asked_at": (-math.inf, math.inf, "seconds since 1970"),
+    "told_at": (-math.inf, math.inf, "seconds since 1970"),
+    "clocks": (0, 2**15 - 1, "a number that rolf wrote"),
+    "asked_order": (0, 2**62, "a place in the log"),
+    "told_order": (0, 2**62, "a place in the log"),
+    "matched": (0, 1, "true or false"),
+    "is_default": (0, 1, "true or false"),
+}
+EMPTY = ("reward", "probability", "told_at", "told_order")
+
+
+def _check(path: str | Path, data: dict[str, list[Any]]) -> None:
+    """Whether all columns hold what they should."""
+    for name, (low, high, words) in LIMITS.items():
+        for row, value in enumerate(data.get(name, ())):
+            if value is None and name in EMPTY:
+                continue
+            good = isinstance(value, int | float) and math.isfinite(value) and low <= value <= high
+            if not good or (name == "clocks" and value != int(value)):
+                raise InvalidArgument(f"{path}: {name}", f"{value!r} in row {row}", words)
 
 
 def _rounds(data: dict[str, list[Any]], table: Table, count: int) -> list[Any] | None:

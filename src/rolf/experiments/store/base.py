@@ -14,12 +14,13 @@ idempotent and keeps two decisions from having one number.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from rolf.errors import InvalidArgument
+from rolf.errors import InvalidArgument, StorageUnavailable
 
 DECISION, REWARD, DEFAULT, CHANGE = 1, 2, 3, 4
 
@@ -101,8 +102,17 @@ class Written(NamedTuple):
 Make: TypeAlias = Callable[[list[Any]], list[Row]]
 
 
+class ConnectionRenewed(StorageUnavailable):
+    """The connection was lost and made anew before rows were added."""
+
+
 class Store(ABC):
     """A database of experiments. Rows read are tuples in the order of ``Row``."""
+
+    @property
+    def renewals(self) -> int:
+        """How often a lost connection was made anew: what was read before may be gone."""
+        return 0
 
     @abstractmethod
     def create(self, record: Record, rows: Sequence[Row] = ()) -> Record | None:
@@ -192,7 +202,7 @@ def chunked(read: Callable[[int], list[Any]], after: int, size: int) -> Iterator
 def connect(url: str, *, create: bool = True) -> Store | None:
     """The store of a URL; None if it would have to be made and is not to be."""
     wanted = "memory://, sqlite:///file.db or postgresql://user@host/database"
-    if not isinstance(url, str):
+    if not isinstance(url, str) or "\0" in url:
         raise InvalidArgument("url", url, wanted)
     scheme, mark, rest = url.partition("://")
     if mark and scheme == "memory":
@@ -202,9 +212,11 @@ def connect(url: str, *, create: bool = True) -> Store | None:
     if mark and scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         from rolf.experiments.store.sqlite import SQLiteStore
 
-        return SQLiteStore(rest[1:]) if create or Path(rest[1:]).exists() else None
+        path = Path(rest[1:])
+        there = path.exists() and path.stat().st_size > 0
+        return SQLiteStore(rest[1:]) if create or there else None
     if mark and scheme in ("postgresql", "postgres") and rest:
         from rolf.experiments.store.postgres import PostgresStore
 
         return PostgresStore(url)
-    raise InvalidArgument("url", url, wanted)
+    raise InvalidArgument("url", re.sub(r"://[^/]*@", "://...@", url), wanted)

@@ -21,7 +21,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rolf.errors import StorageError, UnknownExperiment
+from rolf.errors import RolfError, StorageError, StorageUnavailable, UnknownExperiment
 from rolf.experiments.store.base import (
     DEFAULT,
     FIELDS,
@@ -47,6 +47,7 @@ from rolf.experiments.store.postgres_sql import (
     REWARDED,
     TOP,
     TURN,
+    WRITERS,
     WRITTEN,
 )
 from rolf.experiments.store.postgres_wire import call, literal, log_row, script
@@ -54,8 +55,10 @@ from rolf.experiments.store.postgres_wire import call, literal, log_row, script
 if TYPE_CHECKING:
     import psycopg
 
+IMPORTS = 0x524F4D  # the space of the lock that marks an import
 ASKS = 0x524F4C  # the space of advisory locks in which asks take turns
-PATIENCE = 500  # milliseconds to wait for one's turn
+PATIENCE = 5000  # milliseconds to wait for one's turn
+TOGETHER = 500  # rows added by one message
 DOUBTS = 500  # rows that may be in doubt before it is ended
 LAST = 2**62
 CHUNK = 20_000
@@ -123,6 +126,10 @@ class PostgresStore(Store):
         self._psycopg = self._link.psycopg
         self._impatient = 0.0  # until when no turns are taken
 
+    @property
+    def renewals(self) -> int:
+        return self._link.renewals
+
     # --- experiments ---
 
     def create(self, record: Record, rows: Sequence[Row] = ()) -> Record | None:
@@ -137,6 +144,7 @@ class PostgresStore(Store):
             with connection.transaction():
                 added = connection.execute(sql.encode(), record[1:]).fetchone()
                 if added is not None and rows:
+                    connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (IMPORTS,))
                     with connection.cursor() as cursor, cursor.copy(copy.encode()) as lines:
                         for row in rows:
                             lines.write_row((added[0], *row[1:]))
@@ -187,41 +195,41 @@ class PostgresStore(Store):
             return []
         new = []
         with suppress(StorageError):
-            upto = self.settle(reader.experiment, patience="200ms")
+            upto = self.settle(reader.experiment, patience=0.2)
             new = self._run(partial(self._recent, reader, upto))
         reader.limit = max(DOUBTS, 2 * len(reader.given))
         return new
 
-    def settle(self, experiment: int, patience: str = "5s") -> int:
-        """All transactions that may hold an earlier row have ended, or are waited for."""
+    def settle(self, experiment: int, patience: float = 5.0) -> int:
+        """Wait for the end of all transactions that may hold an earlier row."""
         upto, ours = self._query(TOP, (experiment,))[0]
-        deadline = clock.monotonic() + 0.2
+        writers: set[str] | None = None
+        deadline = clock.monotonic() + patience
         while clock.monotonic() < deadline:
             if self._query(ENDED, (ours,))[0][0]:
                 return int(upto)
+            now = {name for (name,) in self._query(WRITERS, (IMPORTS,))}
+            writers = now if writers is None else writers & now
+            if not writers:
+                return int(upto)
             clock.sleep(0.002)
-
-        def action(connection: psycopg.Connection[Any]) -> int:
-            with connection.transaction():
-                connection.execute(f"SET LOCAL lock_timeout = '{patience}'".encode())
-                # Waits for all inserts under way; those after it have higher numbers.
-                connection.execute("LOCK TABLE rolf_log IN SHARE MODE")
-                row = connection.execute(TOP.encode(), (experiment,)).fetchone()
-            return int(row[0]) if row else 0
-
-        return self._run(action)
+        raise StorageUnavailable("PostgreSQL: a transaction that writes to the log does not end")
 
     def write(self, reader: Reader, make: Make) -> Written:
         assert isinstance(reader, PostgresReader)
         if not reader.crowded:
-            new = make(self._catch_up(reader))
+            seen = self._catch_up(reader)
+            try:
+                new = make(seen)
+            except RolfError:  # perhaps only because arms have changed
+                new = []
             if len(new) == 1:
-                added = self._run(partial(self._add_alone, reader, new[0]))
+                added = self._run(partial(self._add_alone, reader, new[0]), repeat=False)
                 if added is not None:
                     return reader.wrote([added])
                 reader.crowded = True
         while True:
-            rows = self._run(partial(self._add, reader, make))
+            rows = self._run(partial(self._add, reader, make), repeat=False)
             if rows is not None:
                 return reader.wrote(rows)
             self._check(reader.experiment)
@@ -231,7 +239,8 @@ class PostgresStore(Store):
     ) -> Added | None:
         """Add a row if there is none that has not been read."""
         place = reader.experiment
-        values = (*row[1:], place, place, reader.base, len(reader.given))
+        turn = (ASKS, place % 2**31)  # nobody else has his
+        values = (*row[1:], place, place, reader.base, len(reader.given), *turn)
         try:
             added = call(connection, "rolf_add_alone", values)
         except self._psycopg.errors.UniqueViolation:  # another ask of the same moment
@@ -252,20 +261,29 @@ class PostgresStore(Store):
             if new is None:
                 return None
             rows = make(new)
-            for row in rows:
-                values = [literal(connection, each) for each in (*row[1:], reader.experiment)]
-                end = DONE if row is rows[-1] else ""
-                added, *_ = script(connection, f"EXECUTE rolf_add({', '.join(values)}){end}")
-                if not added:  # the experiment is gone
+            for first in range(0, len(rows), TOGETHER):
+                part = rows[first : first + TOGETHER]
+                end = DONE if first + TOGETHER >= len(rows) else ""
+                added = script(connection, self._additions(reader, part, connection) + end)
+                if not all(added[: len(part)]):  # the experiment is gone
                     return None
-                seq, ours, _ = map(int, added[0])
-                out.append((row._replace(seq=seq), ours))
+                for row, ((seq, ours, _),) in zip(part, added, strict=False):
+                    out.append((row._replace(seq=int(seq)), int(ours)))
         except self._psycopg.errors.UniqueViolation:
             return None
         finally:
             if not connection.closed and connection.info.transaction_status != IDLE:
                 connection.execute("ROLLBACK")
         return out
+
+    @staticmethod
+    def _additions(
+        reader: PostgresReader, rows: Sequence[Row], connection: psycopg.Connection[Any]
+    ) -> str:
+        return "; ".join(
+            f"EXECUTE rolf_add({', '.join(literal(connection, each) for each in values)})"
+            for values in ((*row[1:], reader.experiment) for row in rows)
+        )
 
     def _take_turn(
         self, reader: PostgresReader, connection: psycopg.Connection[Any]
@@ -277,7 +295,7 @@ class PostgresStore(Store):
         try:
             *_, found = script(connection, begin.format(**lock) + read)
         except self._psycopg.errors.LockNotAvailable:
-            self._impatient = clock.monotonic() + 60.0
+            self._impatient = clock.monotonic() + 30.0
             return None
         new = reader.take(found)
         reader.looked(new)
@@ -296,7 +314,8 @@ class PostgresStore(Store):
 
         def one(connection: psycopg.Connection[Any]) -> Any:
             with suppress(self._psycopg.errors.UniqueViolation):  # told at the same moment
-                return call(connection, "rolf_reward", (experiment, REWARD, *rewards[0], time))
+                values = (experiment, REWARD, *rewards[0], time, reader.base)
+                return call(connection, "rolf_reward", values)
             return None
 
         def many(connection: psycopg.Connection[Any]) -> list[float | None]:
@@ -311,7 +330,9 @@ class PostgresStore(Store):
             return known
 
         if len(rewards) == 1 and not careful and (added := self._run(one)):
-            *row, ours = log_row(added[0])
+            *row, ours = log_row(added[0][:-1])
+            if int(added[0][-1]) != len(reader.given):
+                reader.crowded = True  # there are rows to be read before this one
             return wanted, reader.wrote([(tuple(row), ours)]).fresh
         known = self._run(many)
         if None in known:

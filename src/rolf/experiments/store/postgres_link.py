@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolf.errors import MissingExtra, RolfError, StorageError, StorageUnavailable, UnusableStorage
 from rolf.experiments.store import schema
-from rolf.experiments.store.base import SCHEMA
+from rolf.experiments.store.base import SCHEMA, ConnectionRenewed
 from rolf.experiments.store.postgres_sql import PREPARED, SETTINGS
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Link:
         self._lock = threading.RLock()
         self._connection: psycopg.Connection[Any] | None = None
         self._process = 0
+        self.renewals = 0
         self.run(lambda connection: None)
 
     def _connect(self) -> psycopg.Connection[Any]:
@@ -48,7 +50,8 @@ class Link:
         try:
             made = module.connect(self.url, autocommit=True, connect_timeout=10)
         except module.ProgrammingError as error:
-            raise StorageUnavailable(f"PostgreSQL: not a usable URL ({_short(error)})") from None
+            words = re.sub(r"://[^/]*@", "://...@", _short(error))
+            raise StorageUnavailable(f"PostgreSQL: not a usable URL ({words})") from None
         except module.Error as error:
             raise StorageUnavailable(f"PostgreSQL: cannot be reached ({_short(error)})") from error
         made.isolation_level = module.IsolationLevel.READ_COMMITTED
@@ -68,14 +71,19 @@ class Link:
         """Make the tables, or bring those of an older version up to date."""
         if self._version(made) == SCHEMA:
             return
-        with made.transaction():
-            made.execute("SELECT pg_advisory_xact_lock(%s)", (SETUP,))
+        # Not within the transaction: it would not notice what was made while it waited.
+        made.execute("SELECT pg_advisory_lock(%s)", (SETUP,))
+        try:
             version = self._version(made)  # another process may have been faster
             if version == SCHEMA:
                 return
-            made.execute("CREATE SEQUENCE IF NOT EXISTS rolf_sequence")
-            for statement in schema.steps(version, schema.POSTGRES):
-                made.execute(statement.encode())
+            with made.transaction():
+                made.execute("CREATE SEQUENCE IF NOT EXISTS rolf_sequence")
+                for statement in schema.steps(version, schema.POSTGRES):
+                    made.execute(statement.encode())
+        finally:
+            if not made.closed:
+                made.execute("SELECT pg_advisory_unlock(%s)", (SETUP,))
 
     def _version(self, made: psycopg.Connection[Any]) -> int | None:
         found = made.execute(
@@ -86,45 +94,54 @@ class Link:
         if meta is None and experiments is None:
             return None
         row = None
-        with suppress(self.psycopg.ProgrammingError):
+        with suppress(self.psycopg.errors.UndefinedTable, self.psycopg.errors.UndefinedColumn):
             row = made.execute("SELECT version FROM rolf_meta").fetchone()
-        if row is None or not isinstance(row[0], int):
+        if row is None or not schema.known(row[0]):
             raise UnusableStorage("PostgreSQL: the tables called rolf_... are not rolf's")
         if row[0] > SCHEMA:
             known = f"layout {row[0]}, this one knows {SCHEMA}"
             raise UnusableStorage(f"PostgreSQL: the tables were made by a newer rolf ({known})")
-        return row[0]
+        return int(row[0])
 
-    def run(self, action: Callable[[psycopg.Connection[Any]], T]) -> T:
+    def run(self, action: Callable[[psycopg.Connection[Any]], T], *, repeat: bool = True) -> T:
         """Do something, once more if the connection is lost.
 
-        Everything here may be done twice: tells are idempotent, and a decision that was
-        recorded but never answered is one that waits.
+        Everything may be done twice: tells are idempotent, and a decision that was recorded but
+        never answered is one that waits. What rests on what was read before is not to be
+        repeated: ConnectionRenewed is raised instead.
         """
-        psycopg = self.psycopg
         with self._lock:
-            for again in (True, False):
-                connection = self._connect()
+            try:
+                return self._try(action)
+            except _Lost as lost:
+                self.renewals += 1
+                if not repeat:
+                    self._try(lambda connection: None)  # or it is out of reach
+                    raise ConnectionRenewed(f"PostgreSQL: {_lost(lost)}") from lost.__cause__
                 try:
-                    return action(connection)
-                except RolfError:
-                    raise
-                except psycopg.Error as error:
-                    ours = isinstance(error, psycopg.OperationalError) and not error.sqlstate
-                    if ours or connection.closed or connection.broken:
-                        connection.close()
-                        self._connection = None
-                        if again:
-                            continue
-                        raise StorageUnavailable(
-                            f"PostgreSQL: the connection was lost ({_short(error)})"
-                        ) from error
-                    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-                        raise StorageUnavailable(
-                            f"PostgreSQL: does not answer ({_short(error)})"
-                        ) from error
-                    raise StorageError(f"PostgreSQL: {_short(error)}") from error
-        raise AssertionError
+                    return self._try(action)
+                except _Lost as again:
+                    raise StorageUnavailable(f"PostgreSQL: {_lost(again)}") from again.__cause__
+
+    def _try(self, action: Callable[[psycopg.Connection[Any]], T]) -> T:
+        psycopg = self.psycopg
+        connection = None
+        try:
+            connection = self._connect()
+            return action(connection)
+        except RolfError:
+            raise
+        except psycopg.Error as error:
+            ours = isinstance(error, psycopg.OperationalError) and not error.sqlstate
+            if connection is not None and (ours or connection.closed or connection.broken):
+                connection.close()
+                self._connection = None
+                raise _Lost from error
+            if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+                raise StorageUnavailable(
+                    f"PostgreSQL: does not answer ({_short(error)})"
+                ) from error
+            raise StorageError(f"PostgreSQL: {_short(error)}") from error
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         return self.run(lambda connection: connection.execute(sql.encode(), values).fetchall())
@@ -133,10 +150,20 @@ class Link:
         with self._lock:
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
+            else:
+                self._inherited = self._connection
             self._connection = None
 
 
-def _short(error: BaseException) -> str:
+class _Lost(Exception):
+    """The connection is gone."""
+
+
+def _lost(lost: _Lost) -> str:
+    return f"the connection was lost ({_short(lost.__cause__)})"
+
+
+def _short(error: BaseException | None) -> str:
     """The first line of what the server said, which has no password in it."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__

@@ -30,7 +30,8 @@ SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET jit = off;
 SET extra_float_digits = 1;
-SET lock_timeout = '30s'"""
+SET lock_timeout = '30s';
+SET default_transaction_isolation = 'read committed'"""
 XMIN = "pg_snapshot_xmin(pg_current_snapshot())::text"
 XID = "pg_current_xact_id()::text"
 LOG = f"""
@@ -44,7 +45,7 @@ WHERE id = %s::int8 RETURNING seq, {XID}, {XMIN}"""
 ADD_ALONE = ADD.replace(
     " RETURNING",
     " AND (SELECT count(*) FROM rolf_log WHERE experiment = %s::int8 AND seq > %s::int8)"
-    " = %s::int8 RETURNING",
+    " = %s::int8 AND pg_try_advisory_xact_lock(%s::int4, %s::int4) RETURNING",
 )
 #: to read and then add rows, without waiting for the disk: asks of one experiment take turns
 BEGIN = "BEGIN; SET LOCAL synchronous_commit = off"
@@ -74,7 +75,8 @@ WHERE experiment = %(experiment)s::int8 AND decision.number = {number} AND kind 
 
 
 REWARDED_ONE = rewarded("%(number)s::int8", "%(reward)s::float8")
-REWARDED_ONE += f" RETURNING {COLUMNS}, {XID}"
+REWARDED_ONE += f""" RETURNING {COLUMNS}, {XID}, (SELECT count(*) FROM rolf_log AS other
+    WHERE other.experiment = %(experiment)s::int8 AND other.seq > %(base)s::int8)"""
 REWARDED = rewarded(
     "given.number",
     "given.reward",
@@ -90,6 +92,12 @@ SELECT number, reward FROM rolf_log
 WHERE experiment = %s::int8 AND number = ANY(%s::int8[]) AND kind = {REWARD}"""
 TOP = f"SELECT coalesce(max(seq), 0), {XID} FROM rolf_log WHERE experiment = %s::int8"
 ENDED = "SELECT pg_snapshot_xmin(pg_current_snapshot()) > %s::text::xid8"
+#: transactions that write to the log, but for imports: nobody waits for rows of those
+WRITERS = """
+SELECT virtualtransaction FROM pg_locks AS writer
+WHERE relation = 'rolf_log'::regclass AND mode = 'RowExclusiveLock' AND pid <> pg_backend_pid()
+    AND NOT EXISTS (SELECT 1 FROM pg_locks AS import WHERE import.pid = writer.pid
+        AND import.locktype = 'advisory' AND import.classid = %s)"""
 
 
 def prepared(name: str, sql: str, *values: str) -> str:
@@ -105,5 +113,5 @@ PREPARED = (
     prepared("rolf_recent", RECENT),
     prepared("rolf_add", ADD),
     prepared("rolf_add_alone", ADD_ALONE),
-    prepared("rolf_reward", REWARDED_ONE, "experiment", "kind", "number", "reward", "time"),
+    prepared("rolf_reward", REWARDED_ONE, "experiment", "kind", "number", "reward", "time", "base"),
 )

@@ -93,6 +93,11 @@ MIGRATIONS_POSTGRES = {
 }
 
 
+def known(version: object) -> bool:
+    """Whether this can be the version of a layout, of today, older or newer."""
+    return isinstance(version, int) and (version in MIGRATIONS or version >= SCHEMA)
+
+
 def steps(version: int | None, types: dict[str, str]) -> list[str]:
     """The statements that lead from a version, or from nothing, to the tables of today."""
     if version is None:

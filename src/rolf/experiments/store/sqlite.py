@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rolf.errors import UnknownExperiment, UnusableStorage
+from rolf.errors import RolfError, UnknownExperiment, UnusableStorage
 from rolf.experiments.store import schema
 from rolf.experiments.store.base import (
     COLUMNS,
@@ -93,7 +93,7 @@ class SQLiteStore(Store):
     """A file. The path ``:memory:`` is not one: use ``memory://``."""
 
     def __init__(self, path: str) -> None:
-        self.path = Path(path)
+        self.path = Path(os.path.realpath(path))  # links, and another working folder later
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._journal: Journal | None = None
@@ -109,8 +109,7 @@ class SQLiteStore(Store):
             self._inherited = self._connection  # never closed: its locks are the parent's
             made = open_file(self.path)
             try:
-                with translated(self.path):
-                    made.execute("PRAGMA synchronous = FULL")
+                self._patient(lambda: made.execute("PRAGMA synchronous = FULL"))
                 self._prepare(made)
                 self._journal = self._follow(made)
             except BaseException:
@@ -144,20 +143,18 @@ class SQLiteStore(Store):
         if mode != "wal":
             return None
         journal = Journal(self.path)
-        with translated(self.path):
-            made.execute("PRAGMA synchronous = NORMAL")
-            made.execute(f"PRAGMA wal_autocheckpoint = {PAGES}")
+        self._patient(lambda: made.execute("PRAGMA synchronous = NORMAL"))
+        self._patient(lambda: made.execute(f"PRAGMA wal_autocheckpoint = {PAGES}"))
         return journal
 
     def _version(self, made: sqlite3.Connection) -> int | None:
-        with translated(self.path):
-            tables = {name for (name,) in made.execute("SELECT name FROM sqlite_master")}
-            if not tables:
-                return None
-            row = None
-            if "rolf_meta" in tables:
-                row = made.execute("SELECT version FROM rolf_meta").fetchone()
-        if row is None:
+        tables = {name for (name,) in made.execute("SELECT name FROM sqlite_master")}
+        if not tables:
+            return None
+        row = None
+        if "rolf_meta" in tables:
+            row = made.execute("SELECT version FROM rolf_meta").fetchone()
+        if row is None or not schema.known(row[0]):
             raise UnusableStorage(f"{self.path}: not a database of rolf's experiments")
         return int(row[0])
 
@@ -182,7 +179,7 @@ class SQLiteStore(Store):
         try:
             with translated(self.path):
                 yield connection
-                connection.execute("COMMIT")
+            self._patient(lambda: connection.execute("COMMIT"))
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -270,7 +267,11 @@ class SQLiteStore(Store):
 
     def _write_alone(self, reader: SQLiteReader, make: Make) -> Row | None:
         """Add a row if there is none that has not been read; None if there is, or are several."""
-        new = make([])
+        try:
+            new = make([])
+        except RolfError:  # perhaps only because arms have changed
+            reader.crowded = True
+            return None
         if len(new) == 1:
             values = new[0]._asdict()
             values |= {"experiment": reader.experiment, "seen": reader.after}
@@ -350,6 +351,8 @@ class SQLiteStore(Store):
                 close_file(self.path, self._connection)
                 if self._journal is not None:
                     self._journal.close()
+            else:
+                self._inherited = self._connection
             self._connection = self._journal = None
 
 

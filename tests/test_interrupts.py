@@ -1,0 +1,97 @@
+"""An interrupt at any line: the experiment goes on, and nothing is lost or there twice."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import rolf
+from rolf.errors import ExperimentError
+from rolf.experiments import experiment as module
+from stores import create, frozen, play, state
+
+HERE = str(Path(module.__file__).parent)
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt at one line of those that run in a block, counted from 1."""
+
+    def __init__(self, line):
+        self.left = line
+
+    def __enter__(self):
+        sys.settrace(self._call)
+
+    def __exit__(self, kind, *_):
+        sys.settrace(None)
+        return kind is KeyboardInterrupt
+
+    def _call(self, frame, event, _):
+        return self._line if frame.f_code.co_filename.startswith(HERE) else None
+
+    def _line(self, frame, event, _):
+        if event == "line":
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+        return self._line
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+@pytest.mark.parametrize("what", ["ask", "batch", "tell", "status"])
+def test_it_goes_on_after_an_interrupt(shared_url, what, crowded):
+    one, two = create(shared_url, policy="ucb"), create(shared_url, policy="ucb")
+    actions = {
+        "ask": lambda waiting: one.ask(),
+        "batch": lambda waiting: one.ask(2),
+        "tell": lambda waiting: one.tell(waiting, 1.0),
+        "status": lambda waiting: one.status(),
+    }
+    line = told = 0
+    more = True
+    while more:
+        line += 1
+        waiting = one.ask()
+        if crowded:
+            two.tell(two.ask(), 0.5)
+            told += 1
+        with Interrupt(line):
+            actions[what](waiting)
+            more = False
+        play(one, 1)
+        one.tell(waiting, 1.0)
+        told += 2
+        assert one.status().told == told
+    assert line > 20
+    assert one.status().asked == len({row[2] for row in one._store.log(one._record.id, 0, None)})
+    assert two.status() == one.status()
+    assert state(rolf.open(shared_url, "one")) == frozen(one)
+
+
+def test_an_interrupt_of_compiled_code_is_one(url):
+    experiment = create(url, policy="ucb")
+    choose = experiment._replica.choose
+
+    def broken(*_):
+        experiment._replica.choose = choose
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    experiment._replica.choose = broken
+    with pytest.raises(KeyboardInterrupt):
+        experiment.ask()
+    play(experiment, 2)
+    assert experiment.status().told == 2
+
+
+def test_what_is_closed_stays_closed(url):
+    experiment = create(url, policy="ucb")
+    decision = experiment.ask()
+    experiment.close()
+    experiment.close()
+    for action in (experiment.ask, experiment.status, lambda: experiment.tell(decision, 1.0)):
+        with pytest.raises(ExperimentError, match="'one' is closed"):
+            action()
+    again = create(url, policy="ucb")
+    again.tell(decision, 1.0)

@@ -1,0 +1,134 @@
+"""Logs that travel: export, import, and files that cannot be read."""
+
+from __future__ import annotations
+
+import csv
+import uuid
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import rolf
+from helpers import FEATURES, LETTERS
+from rolf.errors import DifferentExperiment, InvalidArgument, RolfError
+from rolf.experiments.logs import read_log
+from rolf.experiments.transfer import export_log, import_log
+from stores import create, frozen, given_features, play, state
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("policy", ["rolf-ridge", "rolf-bayes", "rolf-varying", "lints"])
+def test_a_log_comes_back_as_it_was(url, policy, kind, tmp_path):
+    experiment = create(url, policy=policy)
+    waiting = experiment.ask(4, **given_features(experiment))
+    play(experiment, 20)
+    experiment.tell(waiting[1], 3.0)
+    file = tmp_path / f"log.{kind}"
+    assert export_log(experiment, file) == 24
+    more = {} if kind == "parquet" else {"features": FEATURES, "policy": policy, "seed": 4}
+    again = import_log(url, "again", file, **more)
+    assert state(again).state == frozen(experiment).state
+    assert again.status().waiting == 3
+    again.tell(waiting[0].id, 1.0)
+    one, two = (each.ask(**given_features(each)) for each in (experiment, again))
+    assert one.id == two.id
+    with pytest.raises(DifferentExperiment, match="'again' already"):
+        import_log(url, "again", file, **more)
+    log = read_log(file)
+    assert len(log) == 21
+    assert log.unrewarded == 3
+
+
+def test_a_log_travels_with_its_arms(tmp_path):
+    where = "memory://travel"
+    experiment = create(where, features=LETTERS, policy="ucb", reward_after=10.0)
+    now = 0.0
+    experiment._now = lambda: now
+    for _ in range(20):
+        experiment.tell(experiment.ask(), 1.0)
+    waiting = experiment.ask(3)
+    now += 20.0
+    experiment.status()
+    experiment.tell(waiting[0], 2.0)
+    experiment.add_arms(LETTERS[:1].rename(index={"a": "new"}))
+    experiment.retire_arms(["b"])
+    experiment.status()
+    file = tmp_path / "log.parquet"
+    export_log(experiment, file)
+    data = pq.read_table(file).to_pydict()
+    assert data["is_default"].count(True) == 2
+    again = import_log(where, "again", file)
+    status = again.status()
+    assert status.defaults == 2
+    assert [each.arm for each in status.arms] == [*"abcdef", "new"]
+    assert [each.active for each in status.arms] == [True, False] + [True] * 5
+    assert np.allclose(again._replica.state.sums, experiment._replica.state.sums)
+    other = import_log(where, "other", file, policy="rolf-ridge", seed=9)
+    assert other.policy == "rolf-ridge"
+    with pytest.raises(InvalidArgument, match="default_reward"):
+        import_log(where, "more", file, default_reward=3.0)
+
+
+def test_logs_that_cannot_be_read(tmp_path):
+    where = "memory://unreadable"
+    experiment = create(where, policy="ucb")
+    play(experiment, 3)
+    good = tmp_path / "log.csv"
+    export_log(experiment, good)
+    with pytest.raises(InvalidArgument, match="features"):
+        import_log(where, "x", good)
+    with pytest.raises(InvalidArgument, match="ends in"):
+        export_log(experiment, tmp_path / "log.txt")
+    with pytest.raises(RolfError, match="cannot be read"):
+        import_log(where, "x", tmp_path / "none.csv", features=FEATURES)
+    with pytest.raises(RolfError, match="cannot be written"):
+        export_log(experiment, tmp_path / "none" / "log.csv")
+    lines = good.read_text().splitlines()
+    for wrong in (
+        ["arm,reward", "1,2"],
+        [lines[0], lines[1], lines[1]],
+        [lines[0], lines[1].replace("-1", "+1")],
+        [lines[0].replace('"arm"', '"arms"'), lines[1]],
+    ):
+        bad = tmp_path / "bad.csv"
+        bad.write_text("\n".join(wrong) + "\n")
+        with pytest.raises(InvalidArgument):
+            import_log(where, "x", bad, features=FEATURES)
+    with pytest.raises(InvalidArgument, match="an arm of the features"):
+        import_log(where, "x", good, features=LETTERS)
+    assert rolf.list_experiments(where) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("reward", "abc"),
+        ("reward", "2020-01-01"),
+        ("probability", "-3"),
+        ("probability", "x"),
+        ("asked_at", "yesterday"),
+        ("clocks", "abc"),
+        ("clocks", "0.5"),
+        ("clocks", "99999"),
+        ("asked_order", "x"),
+        ("told_order", "0"),
+        ("matched", "perhaps"),
+        ("id", "t-99999999999999999999"),
+    ],
+)
+def test_a_log_with_a_wrong_value_is_refused(column, value, tmp_path):
+    experiment = create("memory://values", uuid.uuid4().hex, policy="ucb")
+    play(experiment, 2)
+    log = tmp_path / "log.csv"
+    export_log(experiment, log)
+    with log.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    rows[1][column] = value
+    with log.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    with pytest.raises(InvalidArgument, match=column):
+        import_log("memory://wrong", "x", log, features=FEATURES, policy="ucb")
+    assert rolf.list_experiments("memory://wrong") == []
