@@ -275,13 +275,15 @@ def test_workers_that_start_together_make_the_tables_once():
     assert opened[0].status().told == 6
 
 
-def test_a_server_that_isolates_more_by_default():
-    url = postgres_url().replace(
-        "options=", "options=-cdefault_transaction_isolation%3Dserializable%20"
-    )
+@pytest.mark.parametrize("isolation", ["", "-cdefault_transaction_isolation%3Dserializable%20"])
+def test_threads_with_a_connection_each_take_turns(isolation):
+    """One waits for another's turn without keeping it from running."""
+    url = postgres_url().replace("options=", f"options={isolation}")
     one, two = create(url, policy="ucb"), create(url, policy="ucb")
+    start = time.monotonic()
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda each: play(each, 30), (one, two)))
+    assert time.monotonic() - start < 0.9 * postgres.PATIENCE / 1000
     assert one.status().told == two.status().told == 60
 
 

@@ -45,12 +45,11 @@ def call(connection: psycopg.Connection[Any], name: str, values: Sequence[Any]) 
 
 def script(connection: psycopg.Connection[Any], statements: str) -> list[list[Wire]]:
     """Execute several statements, sent together; gives the rows of each."""
-    wire = connection.pgconn
-    wire.send_query(statements.encode())
-    results = []
-    while (result := wire.get_result()) is not None:
-        results.append(result)
-    return [_rows(result) for result in results]
+    from psycopg.generators import execute
+
+    connection.pgconn.send_query(statements.encode())
+    # Other threads run while this one waits: perhaps for one of them.
+    return [_rows(result) for result in connection.wait(execute(connection.pgconn))]
 
 
 def log_row(values: Wire) -> tuple[Any, ...]:
