@@ -10,7 +10,18 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from rolf.cli_common import JSON, NAME, URL, columns, labels_of, number, opened, say, say_json
+from rolf.cli_common import (
+    JSON,
+    NAME,
+    URL,
+    columns,
+    current,
+    labels_of,
+    number,
+    opened,
+    say,
+    say_json,
+)
 from rolf.errors import InvalidArgument
 
 
@@ -44,14 +55,19 @@ def arms(
                 say(line)
         if not as_json and (add or update or retire):
             return
-        found = experiment.status().arms
-        known = experiment._replica.table.arms
+        now = current(experiment)
+    known = now.table.arms
+    found = zip(known.labels, now.table.active, now.asked, known.features.tolist(), strict=True)
     if as_json:
-        rows = [dict(zip(known.columns, row, strict=True)) for row in known.features.tolist()]
         say_json(
             [
-                {"arm": each.arm, "active": each.active, "plays": each.plays, "features": row}
-                for each, row in zip(found, rows, strict=True)
+                {
+                    "arm": arm,
+                    "active": bool(active),
+                    "plays": plays,
+                    "features": dict(zip(known.columns, row, strict=True)),
+                }
+                for arm, active, plays, row in found
             ]
         )
         return
@@ -60,9 +76,9 @@ def arms(
     for column in table.columns:
         column.no_wrap = True
     table.add_column("features", overflow="fold")
-    for each, row in zip(found, known.features.tolist(), strict=True):
-        state = "active" if each.active else "retired"
-        cells = (str(each.arm), str(each.plays), state, _features(known, row))
+    for arm, active, plays, row in found:
+        state = "active" if active else "retired"
+        cells = (str(arm), str(plays), state, _features(known, row))
         table.add_row(*(Text(cell) for cell in cells))
     Console().print(table)
 
@@ -79,7 +95,7 @@ def _changes(
     more = None if add is None else read_rows(add, known())
     right = None if update is None else read_rows(update, known())
     if more is not None:
-        experiment.add_arms(_additions(more, known()))
+        experiment.add_arms(_additions(more, experiment._replica.table))
         yield f"added: {', '.join(more.labels)}"
     if right is not None:
         labels = labels_of(right.labels, known(), "--update")
@@ -90,22 +106,18 @@ def _changes(
         yield f"retired: {', '.join(retire)}"
 
 
-def _additions(rows: Any, arms: Any) -> Any:
+def _additions(rows: Any, table: Any) -> Any:
     """New arms as the experiment takes them: called by text, by numbers, or by their places."""
-    from rolf.policies.inputs import Arms
-
+    arms = table.arms
     taken = {str(label) for label in arms.labels}
     if again := [each for each in rows.labels if each in taken]:
         raise InvalidArgument("--add", again, "arms that are new")
-    if arms.named:
-        numbered = all(isinstance(label, int) for label in arms.labels)
-        labels = [int(each) if numbered and each.isdecimal() else each for each in rows.labels]
-        return Arms(rows.features, labels, rows.columns)
-    places = [str(arms.count + place) for place in range(rows.count)]
-    if rows.labels != places:
-        wanted = f"{', '.join(places)}: the arms of this experiment have no names"
+    called = table.called(rows)
+    if called.named and not arms.named:
+        places = ", ".join(str(arms.count + place) for place in range(rows.count))
+        wanted = f"{places}: the arms of this experiment have no names"
         raise InvalidArgument("--add", rows.labels, wanted)
-    return rows.features
+    return called
 
 
 def _features(arms: Any, row: list[float]) -> str:

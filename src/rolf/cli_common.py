@@ -53,11 +53,16 @@ def note(text: str) -> None:
     console.print(f"note: {text}", highlight=False, markup=False)
 
 
-def told(experiment: Any) -> int:
-    """How many rewards an experiment has, without all else that its status says."""
+def current(experiment: Any) -> Any:
+    """What an experiment knows now, without all else that its status says."""
     with experiment._alone():
         experiment._sync()
-        return sum(experiment._replica.told)
+        return experiment._replica
+
+
+def told(experiment: Any) -> int:
+    """How many rewards an experiment has."""
+    return sum(current(experiment).told)
 
 
 def labels_of(names: list[str], arms: Any, option: str) -> list[Any]:

@@ -16,6 +16,7 @@ from rolf.cli_common import (
     NAME,
     URL,
     columns,
+    current,
     labels_of,
     noted,
     number,
@@ -227,11 +228,12 @@ def import_(
         default_reward=default_reward,
         reward_after=reward_after,
     ) as experiment:
-        now = experiment.status()
-    if as_json:
-        say_json(now.to_dict())
-        return
-    say(f"imported: {name}, {now.policy}; {now.asked} asked, {now.told} told")
+        if as_json:
+            say_json(experiment.status().to_dict())
+            return
+        now = current(experiment)
+        asked, rewards = sum(now.asked), sum(now.told)
+        say(f"imported: {name}, {experiment.policy}; {asked} asked, {rewards} told")
 
 
 # --- helpers ---

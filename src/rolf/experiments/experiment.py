@@ -67,8 +67,7 @@ class Experiment:
             self._replica = Replica(record)
             self._reader = store.reader(record.id, 0)
         else:
-            with _readable(record.name):
-                self._fold(self._saved())
+            self._fold()
             self._snapshot_if_due()
 
     @property
@@ -88,9 +87,9 @@ class Experiment:
                 raise ExperimentError(f"experiment {self.name!r} is closed; open it again")
             if self._unsure:
                 self._store.close()  # it connects again
-                self._fold(self._saved())
+                self._fold()
             elif self._store.renewals != self._renewals:
-                self._fold(self._saved())
+                self._fold()
             self._unsure = True
             try:
                 yield
@@ -280,7 +279,7 @@ class Experiment:
             return self._store.write(self._reader, make)
         except ConnectionRenewed:
             # A server that crashed may have lost what it showed but had not written out.
-            self._fold(self._saved())
+            self._fold()
             return self._store.write(self._reader, make)
 
     def _take(self, rows: list[Any]) -> None:
@@ -290,7 +289,7 @@ class Experiment:
     def _sync(self) -> None:
         self._take(self._store.read(self._reader))
         if self._store.renewals != self._renewals:
-            self._fold(self._saved())
+            self._fold()
 
     def _saved(self) -> Replica:
         """The replica of the snapshot; an empty one if there is none that can be used."""
@@ -300,21 +299,21 @@ class Experiment:
                 return Replica.load(self._record, snapshot)
         return Replica(self._record)
 
-    def _fold(self, replica: Replica) -> None:
-        """Go on with a replica, once it knows all of the log, in the canonical order."""
-        upto = self._store.settle(self._record.id)
-        self._renewals = self._store.renewals
-        self._seen, self._since = replica.last, 0
-
-        def counted() -> Iterable[Any]:
-            for row in self._store.log(self._record.id, replica.last, upto):
-                self._since += 1
-                yield row
-
+    def _fold(self, *, anew: bool = False) -> None:
+        """Know all of the log, in the canonical order: from the snapshot on, or anew."""
         with _readable(self.name):
-            replica.apply(counted())
+            replica = Replica(self._record) if anew else self._saved()
+            upto = self._store.settle(self._record.id)
+            self._renewals = self._store.renewals
+            self._seen, self._since = replica.last, 0
+            replica.apply(self._counted(self._store.log(self._record.id, replica.last, upto)))
         self._replica = replica
         self._reader = self._store.reader(self._record.id, max(upto, replica.last))
+
+    def _counted(self, rows: Iterable[Any]) -> Iterator[Any]:
+        for row in rows:
+            self._since += 1
+            yield row
 
     def _snapshot_if_due(self) -> None:
         if self._since >= EVERY:
@@ -334,7 +333,7 @@ class Experiment:
         upto = self._store.settle(self._record.id)
         self._take(self._store.read(self._reader, upto))
         if not self._replica.ordered or self._store.renewals != self._renewals:
-            self._fold(self._saved())
+            self._fold()
         self._save()
 
     def _save(self) -> None:
@@ -345,7 +344,7 @@ class Experiment:
         """Forget the snapshot, fold the whole log again and keep what comes out."""
         with self._alone():
             self._store.forget(self._record.id)
-            self._fold(Replica(self._record))
+            self._fold(anew=True)
             self._save()
 
     # --- the end ---

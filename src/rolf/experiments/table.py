@@ -71,7 +71,7 @@ class Table:
     # --- changes: what the log records of them, and what they do ---
 
     def addition(self, features: Any) -> dict[str, Any]:
-        arms = self._rows(features, least=1)
+        arms = self._rows(features)
         if arms.named != self.arms.named:
             wanted = "a DataFrame whose index names them" if self.arms.named else "no names"
             raise InvalidArgument("features", arms.labels, f"new arms with {wanted}")
@@ -93,17 +93,17 @@ class Table:
             labels = list(features)
             rows = self._checked(list(features.values()))
         else:
-            arms = self._rows(features, least=1)
+            arms = self._rows(features)
             labels, rows = arms.labels, arms.features
             if not arms.named and arms.count != self.arms.count:
                 raise InvalidArgument("features", f"{arms.count} rows", f"{self.arms.count}")
         positions = [self.arms.position(label, "features") for label in labels]
         return {"update": {"arms": positions, "features": rows.tolist()}}
 
-    def _rows(self, features: Any, least: int) -> Arms:
+    def _rows(self, features: Any) -> Arms:
         """Some rows of a table like this one."""
         if is_table(features):
-            return self._called(read_rows(features, self.arms))
+            return self.called(read_rows(features, self.arms))
         if isinstance(features, Arms):
             if features.columns != self.arms.columns:
                 raise InvalidArgument("features", features.columns, f"columns {self.arms.columns}")
@@ -121,7 +121,7 @@ class Table:
             labels = [i.item() if isinstance(i, np.generic) else i for i in features.index]
         return Arms(rows, labels)
 
-    def _called(self, rows: Arms) -> Arms:
+    def called(self, rows: Arms) -> Arms:
         """Rows that were read, called as the arms are called here: in files names are text."""
         known = {str(label): label for label in self.arms.labels}
         if not self.arms.named:

@@ -199,6 +199,11 @@ def chunked(read: Callable[[int], list[Any]], after: int, size: int) -> Iterator
         after = rows[-1][0]
 
 
+def without_password(url: str) -> str:
+    """A URL, or text with one, as it may be shown."""
+    return re.sub(r"://[^/]*@", "://...@", url)
+
+
 def connect(url: str, *, create: bool = True) -> Store | None:
     """The store of a URL; None if it would have to be made and is not to be."""
     wanted = "memory://, sqlite:///file.db or postgresql://user@host/database"
@@ -219,4 +224,4 @@ def connect(url: str, *, create: bool = True) -> Store | None:
         from rolf.experiments.store.postgres import PostgresStore
 
         return PostgresStore(url)
-    raise InvalidArgument("url", re.sub(r"://[^/]*@", "://...@", url), wanted)
+    raise InvalidArgument("url", without_password(url), wanted)

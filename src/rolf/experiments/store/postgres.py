@@ -24,14 +24,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from rolf.errors import RolfError, StorageError, StorageUnavailable, UnknownExperiment
 from rolf.experiments.store.base import (
     DEFAULT,
-    FIELDS,
     REWARD,
     Make,
     Reader,
     Record,
     Row,
-    Snapshot,
-    Store,
     Written,
     chunked,
 )
@@ -51,6 +48,7 @@ from rolf.experiments.store.postgres_sql import (
     WRITTEN,
 )
 from rolf.experiments.store.postgres_wire import call, literal, log_row, script
+from rolf.experiments.store.sql import SQLStore
 
 if TYPE_CHECKING:
     import psycopg
@@ -116,13 +114,14 @@ class PostgresReader(Reader):
                 self.marks.popleft()
 
 
-class PostgresStore(Store):
+class PostgresStore(SQLStore):
     """A database that a ``postgresql://`` URL names."""
+
+    mark = "%s"
 
     def __init__(self, url: str) -> None:
         self._link = Link(url)
         self._run = self._link.run
-        self._query = self._link.query
         self._psycopg = self._link.psycopg
         self._impatient = 0.0  # until when no turns are taken
 
@@ -130,19 +129,19 @@ class PostgresStore(Store):
     def renewals(self) -> int:
         return self._link.renewals
 
+    def _query(self, sql: str, values: Any = ()) -> list[Any]:
+        return self._link.query(sql, values)
+
+    _change = _query
+
     # --- experiments ---
 
     def create(self, record: Record, rows: Sequence[Row] = ()) -> Record | None:
-        names = Record._fields[1:]
-        sql = (
-            f"INSERT INTO rolf_experiments ({', '.join(names)}) "
-            f"VALUES ({', '.join(['%s'] * len(names))}) ON CONFLICT DO NOTHING RETURNING id"
-        )
         copy = f"COPY rolf_log (experiment, {WRITTEN}) FROM STDIN"
 
         def action(connection: psycopg.Connection[Any]) -> Record | None:
             with connection.transaction():
-                added = connection.execute(sql.encode(), record[1:]).fetchone()
+                added = connection.execute(self._creation.encode(), record[1:]).fetchone()
                 if added is not None and rows:
                     connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (IMPORTS,))
                     with connection.cursor() as cursor, cursor.copy(copy.encode()) as lines:
@@ -151,13 +150,6 @@ class PostgresStore(Store):
             return None if added is None else record._replace(id=added[0])
 
         return self._run(action)
-
-    def find(self, name: str) -> Record | None:
-        rows = self._query(f"SELECT {FIELDS} FROM rolf_experiments WHERE name = %s", (name,))
-        return Record(*rows[0]) if rows else None
-
-    def names(self) -> list[str]:
-        return sorted(name for (name,) in self._query("SELECT name FROM rolf_experiments"))
 
     def delete(self, experiment: int) -> None:
         def action(connection: psycopg.Connection[Any]) -> None:
@@ -374,24 +366,6 @@ class PostgresStore(Store):
                 return cursor.execute(f"{LOG} LIMIT {CHUNK}".encode(), values).fetchall()
 
         return chunked(lambda after: self._run(lambda held: chunk(held, after)), after, CHUNK)
-
-    # --- snapshots ---
-
-    def snapshot(self, experiment: int) -> Snapshot | None:
-        sql = "SELECT upto, version, state FROM rolf_snapshots WHERE experiment = %s"
-        rows = self._query(sql, (experiment,))
-        return Snapshot(*rows[0]) if rows else None
-
-    def save(self, experiment: int, snapshot: Snapshot) -> None:
-        self._query(
-            "INSERT INTO rolf_snapshots VALUES (%s, %s, %s, %s) ON CONFLICT (experiment) "
-            "DO UPDATE SET upto = excluded.upto, version = excluded.version, "
-            "state = excluded.state WHERE excluded.upto >= rolf_snapshots.upto RETURNING upto",
-            (experiment, *snapshot),
-        )
-
-    def forget(self, experiment: int) -> None:
-        self._query("DELETE FROM rolf_snapshots WHERE experiment = %s RETURNING 1", (experiment,))
 
     def close(self) -> None:
         self._link.close()

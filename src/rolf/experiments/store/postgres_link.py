@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolf.errors import MissingExtra, RolfError, StorageError, StorageUnavailable, UnusableStorage
 from rolf.experiments.store import schema
-from rolf.experiments.store.base import SCHEMA, ConnectionRenewed
+from rolf.experiments.store.base import SCHEMA, ConnectionRenewed, without_password
 from rolf.experiments.store.postgres_sql import PREPARED, SETTINGS
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Link:
         try:
             made = module.connect(self.url, autocommit=True, connect_timeout=10)
         except module.ProgrammingError as error:
-            words = re.sub(r"://[^/]*@", "://...@", _short(error))
+            words = without_password(_short(error))
             raise StorageUnavailable(f"PostgreSQL: not a usable URL ({words})") from None
         except module.Error as error:
             raise StorageUnavailable(f"PostgreSQL: cannot be reached ({_short(error)})") from error

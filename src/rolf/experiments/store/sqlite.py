@@ -23,18 +23,16 @@ from rolf.experiments.store.base import (
     COLUMNS,
     DECISION,
     DEFAULT,
-    FIELDS,
     REWARD,
     SCHEMA,
     Make,
     Reader,
     Record,
     Row,
-    Snapshot,
-    Store,
     Written,
     chunked,
 )
+from rolf.experiments.store.sql import SQLStore
 from rolf.experiments.store.sqlite_file import (
     APPLICATION,
     Journal,
@@ -89,8 +87,10 @@ class SQLiteReader(Reader):
         return []
 
 
-class SQLiteStore(Store):
+class SQLiteStore(SQLStore):
     """A file. The path ``:memory:`` is not one: use ``memory://``."""
+
+    mark = "?"
 
     def __init__(self, path: str) -> None:
         self.path = Path(os.path.realpath(path))  # links, and another working folder later
@@ -206,26 +206,14 @@ class SQLiteStore(Store):
     # --- experiments ---
 
     def create(self, record: Record, rows: Sequence[Row] = ()) -> Record | None:
-        names = Record._fields[1:]
-        sql = (
-            f"INSERT INTO rolf_experiments ({', '.join(names)}) "
-            f"VALUES ({', '.join('?' * len(names))}) ON CONFLICT DO NOTHING RETURNING id"
-        )
         with self._lock, self._transaction(self._connect()) as connection:
-            added = connection.execute(sql, record[1:]).fetchall()
+            added = connection.execute(self._creation, record[1:]).fetchall()
             if not added:
                 return None
             made = record._replace(id=added[0][0])
             numbered = ((made.id, seq, *row[1:]) for seq, row in enumerate(rows, 1))
             connection.executemany(INSERT, numbered)
         return made
-
-    def find(self, name: str) -> Record | None:
-        rows = self._query(f"SELECT {FIELDS} FROM rolf_experiments WHERE name = ?", (name,))
-        return Record(*rows[0]) if rows else None
-
-    def names(self) -> list[str]:
-        return [name for (name,) in self._query("SELECT name FROM rolf_experiments ORDER BY name")]
 
     def delete(self, experiment: int) -> None:
         with self._lock, self._transaction(self._connect()) as connection:
@@ -326,24 +314,6 @@ class SQLiteStore(Store):
             return self._query(f"{READ} LIMIT {CHUNK}", (experiment, after, upto or LAST))
 
         return chunked(chunk, after, CHUNK)
-
-    # --- snapshots ---
-
-    def snapshot(self, experiment: int) -> Snapshot | None:
-        sql = "SELECT upto, version, state FROM rolf_snapshots WHERE experiment = ?"
-        rows = self._query(sql, (experiment,))
-        return Snapshot(*rows[0]) if rows else None
-
-    def save(self, experiment: int, snapshot: Snapshot) -> None:
-        self._change(
-            "INSERT INTO rolf_snapshots VALUES (?, ?, ?, ?) ON CONFLICT (experiment) DO UPDATE SET "
-            "upto = excluded.upto, version = excluded.version, state = excluded.state "
-            "WHERE excluded.upto >= rolf_snapshots.upto RETURNING upto",
-            (experiment, *snapshot),
-        )
-
-    def forget(self, experiment: int) -> None:
-        self._change("DELETE FROM rolf_snapshots WHERE experiment = ? RETURNING 1", (experiment,))
 
     def close(self) -> None:
         with self._lock:
