@@ -19,8 +19,8 @@ import numba
 import numpy as np
 
 import rolf
-from rolf.engine import ready_loop
 from rolf.environments import Problem
+from rolf.simulation.loop import ready_loop
 
 ENGINE_TARGETS = {
     30: {"rolf-lasso": 12, "rolf-ridge": 4, "linucb": 4, "lints": 8, "ucb": 4},

@@ -26,8 +26,8 @@ import numpy as np
 
 import rolf
 from rolf.experiments.opening import create
-from rolf.experiments.store.base import DECISION, REWARD, Row
-from rolf.experiments.table import Table
+from rolf.experiments.roster import Table
+from rolf.experiments.storage.base import DECISION, REWARD, Row
 
 ARMS, SIZE = 30, 17
 FEATURES = np.random.default_rng(0).standard_normal((ARMS, SIZE))

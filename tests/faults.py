@@ -9,7 +9,7 @@ import psycopg  # noqa: F401  (a fork should not have to import it)
 
 import rolf
 from rolf.experiments import experiment as module
-from rolf.experiments.store import postgres, sqlite  # noqa: F401
+from rolf.experiments.storage import postgres, sqlite  # noqa: F401
 
 rolf.open("memory://", "warm", features=np.eye(3), policy="ucb").ask()
 

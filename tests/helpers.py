@@ -10,7 +10,7 @@ import pandas
 import pytest
 
 import rolf
-from rolf.policies.catalog import CATALOG
+from rolf.policies.registry import CATALOG
 
 ARMS, SIZE = 6, 3
 FEATURES = np.random.default_rng(0).standard_normal((ARMS, SIZE))

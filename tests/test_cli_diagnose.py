@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import rolf
+from rolf.arms.reading import read_arms
 from rolf.cli import app
 from rolf.diagnostics import diagnose
-from rolf.experiments.arms import read_arms
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 
 import rolf
+from rolf.diagnosis import shares
 from rolf.diagnostics import IGNORE, ROLF, TRUST, UNKNOWN, Share, diagnose
-from rolf.estimators import shares
 
 SETS = 1000
 LOW, HIGH = stats.binom.ppf([0.0015, 0.9985], SETS, 0.05)

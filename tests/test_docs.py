@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import rolf
-from rolf.policies import catalog
+from rolf.policies import registry as catalog
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

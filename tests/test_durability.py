@@ -16,9 +16,9 @@ import pytest
 import rolf
 from helpers import FEATURES
 from rolf.errors import StorageError, StorageUnavailable
-from rolf.experiments.store import postgres, sqlite_file
-from rolf.experiments.store.base import CHANGE, DECISION, REWARD
-from rolf.experiments.store.postgres_sql import REWARDED_ONE
+from rolf.experiments.storage import postgres, sqlite_file
+from rolf.experiments.storage.base import CHANGE, DECISION, REWARD
+from rolf.experiments.storage.postgres_sql import REWARDED_ONE
 from stores import create, frozen, play, postgres_url, quick_folder, state
 
 

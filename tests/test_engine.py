@@ -12,7 +12,7 @@ import pytest
 
 import rolf
 from rolf.errors import InvalidArgument, UnknownPolicy
-from rolf.policies.catalog import CATALOG
+from rolf.policies.registry import CATALOG
 
 FAMILY = rolf.environments.paper(1, 1, arms=8, size=9, observed=4)
 EVERY = {name: name for name in CATALOG}
@@ -55,11 +55,12 @@ def test_other_seeds_give_other_results(result):
 @pytest.mark.parametrize("name", list(CATALOG))
 def test_ask_and_tell_make_the_very_same_decisions(name, result):
     """The online path against the engine, for the second run of the simulation."""
-    from rolf.engine import _build, _stream, read_policies
+    from rolf.simulation.specs import read_policies
+    from rolf.simulation.tasks import build_policy, stream
 
-    problem = FAMILY.draw(_stream(3, 1, 0))
-    policy = _build(read_policies({name: name})[0], problem, 3, 1)
-    noise = np.random.default_rng(_stream(3, 1, 1))
+    problem = FAMILY.draw(stream(3, 1, 0))
+    policy = build_policy(read_policies({name: name})[0], problem, 3, 1)
+    noise = np.random.default_rng(stream(3, 1, 1))
     extra = {"features": problem.features} if policy.varying else {}
     total, regret = 0.0, []
     for _ in range(120):
@@ -118,7 +119,7 @@ def test_a_users_class_runs_in_the_same_call(result):
         seed=3,
     )
     assert (mixed["ucb"] == result["ucb"]).all()
-    problem = FAMILY.draw(rolf.engine._stream(3, 0, 0))
+    problem = FAMILY.draw(rolf.simulation.tasks.stream(3, 0, 0))
     gaps = problem.means.max() - problem.means
     assert np.allclose(mixed["mine"][0], np.cumsum(np.tile(gaps, 15)))
     assert len(np.unique(mixed["seeded"][:, -1])) == 4
@@ -338,7 +339,7 @@ def test_compiled_code_is_kept_between_processes_and_said_to_be_made(tmp_path):
     code = """
 import rolf
 rolf.simulate({"u": "ucb"}, rolf.environments.paper(), rounds=5, runs=1, seed=0)
-from rolf.engine import _loops
+from rolf.simulation.loop import _loops
 print([getattr(loop, "stats", None) for loop in _loops.values()])
 """
     cache = {"ROLF_CACHE_DIR": str(tmp_path)}

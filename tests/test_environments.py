@@ -15,9 +15,9 @@ from gymnasium.utils.env_checker import check_env
 
 import rolf
 from rolf import environments
-from rolf.engine import play
-from rolf.environments.base import look
+from rolf.environments.problem import look
 from rolf.errors import InvalidArgument, MissingExtra
+from rolf.simulation.loop import play
 
 PROBLEMS = {
     "paper": environments.paper(arms=6, size=8),

@@ -18,7 +18,7 @@ import pytest
 import faults
 import rolf
 from rolf.errors import StorageUnavailable
-from rolf.experiments.store.base import DECISION, REWARD
+from rolf.experiments.storage.base import DECISION, REWARD
 from stores import create, frozen, postgres_url, quick_folder, server, state
 
 KILLS = int(os.environ.get("ROLF_KILLS", "40"))

@@ -18,7 +18,7 @@ from rolf.errors import (
     UnknownDecision,
     UnknownPolicy,
 )
-from rolf.policies.catalog import CATALOG
+from rolf.policies.registry import CATALOG
 
 # --- decisions -------------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 import rolf
-from rolf.experiments.logs import Log
-from rolf.experiments.offpolicy import check_overlap
-from rolf.experiments.replay import ESTIMATORS, replay
+from rolf.evaluation.logs import Log
+from rolf.evaluation.offpolicy import check_overlap
+from rolf.evaluation.replay import ESTIMATORS, replay
 
 MEANS = np.array([0.2, 0.5, 0.35, 0.6, 0.1])
 FEATURES = np.random.default_rng(0).standard_normal((5, 2))

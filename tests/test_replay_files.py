@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import rolf
+from rolf.arms.reading import read_arms
 from rolf.cli import app, main
-from rolf.experiments.arms import read_arms
-from rolf.experiments.logs import read_log
+from rolf.evaluation.logs import read_log
 from test_replay import EVEN, FEATURES, WEIGHTED, logged, quiet
 
 DATA = Path(__file__).parent / "data" / "obd"

@@ -10,7 +10,7 @@ import pytest
 import rolf
 from helpers import ARMS, FEATURES, every_policy
 from rolf.experiments import experiment as module
-from rolf.policies.catalog import CATALOG
+from rolf.policies.registry import CATALOG
 from stores import KINDS, create, frozen, given_features, make_url, play, state
 
 

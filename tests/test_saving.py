@@ -15,7 +15,7 @@ import pytest
 import rolf
 from helpers import ARMS, FEATURES, LETTERS, SIZE, every_policy, extra, make, play, takes
 from rolf.errors import AlreadyTold, IncompatibleState, InvalidArgument, UnknownDecision
-from rolf.policies.catalog import CATALOG
+from rolf.policies.registry import CATALOG
 
 
 @every_policy

@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 import rolf
+from rolf.arms.reading import read_arms, understand
 from rolf.cli import app
 from rolf.errors import DifferentExperiment, InvalidArgument, RolfWarning
-from rolf.experiments.arms import read_arms, understand
-from rolf.experiments.replay import replay
+from rolf.evaluation.replay import replay
 from test_replay import logged
 
 ITEMS = """creative,price,colour,shape

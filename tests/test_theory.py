@@ -13,17 +13,15 @@ import pytest
 
 import rolf
 from rolf import theory
-from rolf.engine import ready_loop
+from rolf.simulation.loop import play_policy, ready_loop
 
 
 def after(cls, problem, rounds, seed, **options):
     """A policy that has played ``rounds`` rounds in the engine."""
     policy = cls(problem.features, seed=seed, **options)
-    everything = np.arange(problem.features.shape[0])
     rng = np.random.default_rng(seed + 1000)
     regret = np.empty(rounds)
-    loop = ready_loop(cls, problem)
-    loop(policy.params, policy._state, problem.params, everything, policy._rng, rng, regret)
+    play_policy(policy, problem, rng, regret, ready_loop(cls, problem))
     return policy, regret
 
 

@@ -12,7 +12,7 @@ import pytest
 import rolf
 from helpers import FEATURES, LETTERS
 from rolf.errors import DifferentExperiment, InvalidArgument, RolfError
-from rolf.experiments.logs import read_log
+from rolf.evaluation.logs import read_log
 from rolf.experiments.transfer import export_log, import_log
 from stores import create, frozen, given_features, play, state
 

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Polygon
 
 import rolf
-from rolf.plots import COLOURS
+from rolf.plots.regret import COLOURS
 
 IMAGES = Path(__file__).parent.parent / "images"
 ARMS = ["picture", "both", "discount"]

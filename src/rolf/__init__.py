@@ -2,59 +2,103 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rolf.augment import Augmentation
-from rolf.errors import RolfError, RolfWarning
-from rolf.policies.base import Policy
-from rolf.policies.catalog import policy_class, policy_classes
-from rolf.policies.drlasso import DRLasso
-from rolf.policies.lints import LinTS
-from rolf.policies.linucb import LinUCB
-from rolf.policies.linucb_varying import LinUCBVarying
-from rolf.policies.oful import OFUL
-from rolf.policies.rolf_bayes import RoLFBayes
-from rolf.policies.rolf_bayes_varying import RoLFBayesVarying
-from rolf.policies.rolf_lasso import RoLFLasso
-from rolf.policies.rolf_ridge import RoLFRidge
-from rolf.policies.rolf_varying import RoLFVarying
-from rolf.policies.ucb import UCB
-from rolf.types import Decision
-
 if TYPE_CHECKING:
-    from rolf import diagnostics, environments, theory
-    from rolf.engine import simulate
+    from rolf import diagnosis, environments, theory
+    from rolf.arms.reading import read_arms
+    from rolf.augment import Augmentation
+    from rolf.errors import RolfError, RolfWarning
+    from rolf.evaluation.logs import Log, read_log
+    from rolf.evaluation.replay import replay
+    from rolf.evaluation.result import Evaluation
     from rolf.experiments.experiment import Experiment
-    from rolf.experiments.logs import read_log
-    from rolf.experiments.opening import list_experiments, open  # noqa: A004
-    from rolf.experiments.replay import replay
-    from rolf.results import Result, load
+    from rolf.experiments.opening import list_experiments, open_experiment
+    from rolf.experiments.status import Status
+    from rolf.experiments.transfer import export_log, import_log
+    from rolf.policies.base import Policy
+    from rolf.policies.beta_ts import BetaTS
+    from rolf.policies.drlasso import DRLasso
+    from rolf.policies.kl_ucb import KLUCB
+    from rolf.policies.lints import LinTS
+    from rolf.policies.linucb import LinUCB
+    from rolf.policies.linucb_varying import LinUCBVarying
+    from rolf.policies.oful import OFUL
+    from rolf.policies.registry import policy_class, policy_classes
+    from rolf.policies.rolf_bayes import RoLFBayes
+    from rolf.policies.rolf_bayes_varying import RoLFBayesVarying
+    from rolf.policies.rolf_lasso import RoLFLasso
+    from rolf.policies.rolf_ridge import RoLFRidge
+    from rolf.policies.rolf_varying import RoLFVarying
+    from rolf.policies.ucb import UCB
+    from rolf.policies.ucb1 import UCB1
+    from rolf.simulation.results import Result, load_result
+    from rolf.simulation.tasks import simulate
+    from rolf.types import Decision
+
+    open, load, diagnostics = open_experiment, load_result, diagnosis
 
 __version__ = "0.1.0"
 
-# What decisions do not need is imported when it is first used.
-_LATER = {
+# Where each public name lives; it is imported when it is first used.
+_HOMES = {
+    "OFUL": "rolf.policies.oful",
+    "UCB": "rolf.policies.ucb",
+    "UCB1": "rolf.policies.ucb1",
+    "Augmentation": "rolf.augment",
+    "BetaTS": "rolf.policies.beta_ts",
+    "DRLasso": "rolf.policies.drlasso",
+    "Decision": "rolf.types",
+    "Evaluation": "rolf.evaluation.result",
     "Experiment": "rolf.experiments.experiment",
-    "Result": "rolf.results",
-    "diagnostics": "rolf.diagnostics",
+    "KLUCB": "rolf.policies.kl_ucb",
+    "LinTS": "rolf.policies.lints",
+    "LinUCB": "rolf.policies.linucb",
+    "LinUCBVarying": "rolf.policies.linucb_varying",
+    "Log": "rolf.evaluation.logs",
+    "Policy": "rolf.policies.base",
+    "Result": "rolf.simulation.results",
+    "RoLFBayes": "rolf.policies.rolf_bayes",
+    "RoLFBayesVarying": "rolf.policies.rolf_bayes_varying",
+    "RoLFLasso": "rolf.policies.rolf_lasso",
+    "RoLFRidge": "rolf.policies.rolf_ridge",
+    "RoLFVarying": "rolf.policies.rolf_varying",
+    "RolfError": "rolf.errors",
+    "RolfWarning": "rolf.errors",
+    "Status": "rolf.experiments.status",
+    "diagnosis": "rolf.diagnosis",
     "environments": "rolf.environments",
+    "export_log": "rolf.experiments.transfer",
+    "import_log": "rolf.experiments.transfer",
     "list_experiments": "rolf.experiments.opening",
-    "load": "rolf.results",
-    "open": "rolf.experiments.opening",
-    "read_log": "rolf.experiments.logs",
-    "replay": "rolf.experiments.replay",
-    "simulate": "rolf.engine",
+    "load_result": "rolf.simulation.results",
+    "open_experiment": "rolf.experiments.opening",
+    "policy_class": "rolf.policies.registry",
+    "policy_classes": "rolf.policies.registry",
+    "read_arms": "rolf.arms.reading",
+    "read_log": "rolf.evaluation.logs",
+    "replay": "rolf.evaluation.replay",
+    "simulate": "rolf.simulation.tasks",
+    "testing": "rolf.testing",
     "theory": "rolf.theory",
 }
+# Older and shorter names, left out of ``__all__``: ``from rolf import *`` must not hide the
+# built-in ``open``.
+_ALIASES = {"open": "open_experiment", "load": "load_result", "diagnostics": "diagnosis"}
 
 __all__ = [
+    "KLUCB",
     "OFUL",
     "UCB",
+    "UCB1",
     "Augmentation",
+    "BetaTS",
     "DRLasso",
     "Decision",
+    "Evaluation",
     "Experiment",
     "LinTS",
     "LinUCB",
     "LinUCBVarying",
+    "Log",
     "Policy",
     "Result",
     "RoLFBayes",
@@ -64,14 +108,18 @@ __all__ = [
     "RoLFVarying",
     "RolfError",
     "RolfWarning",
+    "Status",
     "__version__",
-    "diagnostics",
+    "diagnosis",
     "environments",
+    "export_log",
+    "import_log",
     "list_experiments",
-    "load",
-    "open",
+    "load_result",
+    "open_experiment",
     "policy_class",
     "policy_classes",
+    "read_arms",
     "read_log",
     "replay",
     "simulate",
@@ -80,12 +128,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    known = _ALIASES.get(name, name)
+    if known not in _HOMES:
         raise AttributeError(f"module 'rolf' has no attribute {name!r}")
     from importlib import import_module
 
-    module = import_module(_LATER[name])
-    return module if module.__name__ == f"rolf.{name}" else getattr(module, name)
+    module = import_module(_HOMES[known])
+    found = module if module.__name__ == f"rolf.{known}" else getattr(module, known)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

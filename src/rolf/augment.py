@@ -1,6 +1,6 @@
 """Observed features -> augmented features.
 
-With X (d x K, one column an arm) every vector of mean rewards r in R^K splits into a
+With X (d x K, one column per arm) every vector of mean rewards r in R^K splits into a
 part in the row space of X and a part orthogonal to it,
 
     r = X' mu_o + B mu_u,
@@ -20,6 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
+from rolf.arms.table import number_table
 from rolf.errors import InvalidArgument
 from rolf.types import FloatArray
 
@@ -28,7 +29,7 @@ class Augmentation:
     """The augmented features of K arms.
 
     Args:
-        features: (K, d) finite numbers, one row an arm.
+        features: (K, d) finite numbers, one row per arm.
         keep_scale: what replaces features that are rank-deficient, as they always
             are for d > K: an orthonormal basis of their row space (False), or that
             basis times the singular values (True). Full-rank features stay as they
@@ -44,12 +45,9 @@ class Augmentation:
     """
 
     def __init__(self, features: object, *, keep_scale: bool = False) -> None:
-        try:
-            values = np.ascontiguousarray(np.asarray(features, dtype=np.float64))
-        except (TypeError, ValueError):
-            raise InvalidArgument("features", features, "a (K, d) table of numbers") from None
-        if values.ndim != 2 or values.shape[0] < 1 or not np.isfinite(values).all():
-            raise InvalidArgument("features", features, "a (K, d) table of finite numbers")
+        values = number_table(features)
+        if values.shape[0] < 1:
+            raise InvalidArgument("features", f"shape {values.shape}", "at least one row")
         self.arms: int = values.shape[0]
         left, singular, _ = np.linalg.svd(values, full_matrices=False)
         largest = float(singular[0]) if singular.size else 0.0
@@ -74,12 +72,12 @@ class Augmentation:
     # --- the basis of the complement, as an operator ---------------------------------
 
     def complement(self, coefficients: FloatArray) -> FloatArray:
-        """B times ``coefficients`` (K - rank,) or (K - rank, m), in O(K d) a column."""
-        given = np.asarray(coefficients, dtype=np.float64)
-        if given.shape[:1] != (self.arms - self.rank,):
-            raise InvalidArgument("coefficients", given.shape, f"{self.arms - self.rank} rows")
-        out = np.zeros((self.arms, *given.shape[1:]))
-        out[self.rank :] = given
+        """B times ``coefficients`` (K - rank,) or (K - rank, m), in O(K d) per column."""
+        values = np.asarray(coefficients, dtype=np.float64)
+        if values.shape[:1] != (self.arms - self.rank,):
+            raise InvalidArgument("coefficients", values.shape, f"{self.arms - self.rank} rows")
+        out = np.zeros((self.arms, *values.shape[1:]))
+        out[self.rank :] = values
         for reflector, factor in zip(
             reversed(self._reflectors), reversed(self._factors), strict=True
         ):
@@ -90,7 +88,7 @@ class Augmentation:
         """B' times ``rewards`` (K,) or (K, m): their latent coefficients, in O(K d)."""
         out = np.array(rewards, dtype=np.float64)
         if out.shape[:1] != (self.arms,):
-            raise InvalidArgument("rewards", out.shape, f"{self.arms} rows, one an arm")
+            raise InvalidArgument("rewards", out.shape, f"{self.arms} rows, one per arm")
         for reflector, factor in zip(self._reflectors, self._factors, strict=True):
             out -= np.multiply.outer(reflector, factor * (reflector @ out))
         return out[self.rank :]
@@ -135,9 +133,9 @@ class Augmentation:
 
     def coefficients(self, rewards: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(mu_o, mu_u) with ``rewards = X' mu_o + B mu_u``, exactly."""
-        given = np.asarray(rewards, dtype=np.float64)
-        latent = self.project(given)
-        observed = np.linalg.lstsq(self.observed, given, rcond=None)[0]
+        values = np.asarray(rewards, dtype=np.float64)
+        latent = self.project(values)
+        observed = np.linalg.lstsq(self.observed, values, rcond=None)[0]
         return np.asarray(observed, dtype=np.float64), latent
 
     def latent_dimension(self, rewards: FloatArray, tolerance: float = 1e-9) -> int:

@@ -42,3 +42,22 @@ def generator(seed: Any) -> Generator:
         raise InvalidArgument(
             "seed", seed, "a whole number, at least 0, a SeedSequence, a Generator or None"
         ) from None
+
+
+def as_number(reward: Any) -> float:
+    """A finite reward."""
+    try:
+        value = math.nan if isinstance(reward, str) else float(reward)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument("reward", reward, "a number") from None
+    if not math.isfinite(value):
+        raise InvalidArgument("reward", reward, "a finite number")
+    return value
+
+
+def one_of(argument: str, value: Any, *choices: str) -> str:
+    """One of a few words."""
+    if value not in choices:
+        quoted = [f'"{each}"' for each in choices]
+        raise InvalidArgument(argument, value, f"{', '.join(quoted[:-1])} or {quoted[-1]}")
+    return str(value)

@@ -53,6 +53,22 @@ def matvec(matrix: FloatArray, vector: FloatArray) -> FloatArray:
     return out
 
 
+def _matmat(matrix: FloatArray, columns: FloatArray) -> FloatArray:
+    out = np.empty((matrix.shape[0], columns.shape[1]))
+    for j in range(columns.shape[1]):
+        product = matvec(matrix, columns[:, j].copy())
+        for i in range(product.size):
+            out[i, j] = product[i]
+    return out
+
+
+@primitive(_matmat)
+def matmat(matrix: FloatArray, columns: FloatArray) -> FloatArray:
+    """``matrix @ columns`` for a matrix (n, m) and columns (m, c)."""
+    out: FloatArray = matrix @ columns
+    return out
+
+
 def _vecmat(vector: FloatArray, matrix: FloatArray) -> FloatArray:
     rows, columns = matrix.shape
     out = np.zeros(columns)
@@ -289,14 +305,15 @@ def argmax(values: FloatArray, available: IntArray) -> int:
     return int(available[values[available].argmax()])
 
 
-def _normals(count: int, rng: Generator) -> FloatArray:
-    out = np.empty(count)
-    for i in range(count):
-        out[i] = rng.standard_normal()
+def _normal_matrix(rows: int, columns: int, rng: Generator) -> FloatArray:
+    out = np.empty((rows, columns))
+    for i in range(rows):
+        for j in range(columns):
+            out[i, j] = rng.standard_normal()
     return out
 
 
-@primitive(_normals)
-def normals(count: int, rng: Generator) -> FloatArray:
-    """``count`` standard normal draws."""
-    return rng.standard_normal(count)
+@primitive(_normal_matrix)
+def normal_matrix(rows: int, columns: int, rng: Generator) -> FloatArray:
+    """Standard normal draws, (rows, columns)."""
+    return rng.standard_normal((rows, columns))

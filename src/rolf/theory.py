@@ -15,15 +15,18 @@ import math
 import numpy as np
 
 from rolf.augment import Augmentation
-from rolf.policies.coupling import Coupling, cap, chances, lasso_constant, ridge_constant
-from rolf.policies.rolf_lasso import penalties, theory_growth
+from rolf.kernel import shared
 from rolf.types import FloatArray
 
 # --- constants of the algorithms ---------------------------------------------------------------
+# Those marked @shared are what the policies themselves run, compiled and online.
 
 
-def _draws(p: float, delta: float, greedy: bool = False) -> Coupling:
-    return Coupling(p, delta, greedy, 0.0, 0.0, 1.0)
+@shared
+def cap_on_draws(round: int, p: float, delta: float) -> float:
+    """rho_t = log((t+1)^2/delta) / log(1/(1-p))."""
+    log = 2.0 * math.log(round + 1.0) - math.log(delta)
+    return log / -math.log(1.0 - p)
 
 
 def resampling_cap(t: int, *, p: float = 0.6, delta: float = 1e-4) -> float:
@@ -32,23 +35,72 @@ def resampling_cap(t: int, *, p: float = 0.6, delta: float = 1e-4) -> float:
     >>> round(resampling_cap(1, p=0.6, delta=1e-4), 2)
     11.56
     """
-    return cap(_draws(p, delta), t)
+    return cap_on_draws(t, p, delta)
+
+
+@shared
+def draw_chances(
+    round: int, arms: int, p: float, delta: float, greedy: bool
+) -> tuple[float, float]:
+    """Chance of the centre of round t's draw, and of each other arm.
+
+    ``greedy``: pseudo-actions are drawn around the centre, not around the action.
+    """
+    if arms == 1:
+        return 1.0, 0.0
+    leave = 1.0 / math.sqrt(round)
+    others = arms - 1.0
+    if not greedy:  # a match is as likely for every arm, so it favours none
+        return 1.0 - leave, leave / others
+    # One trial ends at arm k, matched, with these chances; q is their sum.
+    at_centre = (1.0 - leave) * p
+    at_other = leave / others * (1.0 - p) / others
+    q = at_centre + others * at_other
+    most = int(cap_on_draws(round, p, delta)) + 1
+    ends = (1.0 - (1.0 - q) ** most) / q
+    last = (1.0 - q) ** (most - 1.0)  # no match before the last trial
+    centre = at_centre * ends + last * (1.0 - leave - at_centre)
+    return centre, at_other * ends + last * (leave / others - at_other)
+
+
+def lasso_exploration(augmented: Augmentation) -> float:
+    """C_e (1 - p)^2 of RoLF-Lasso: (8K)^3 s_max^2/s_min^2."""
+    ratio = (augmented.sigma_max / augmented.sigma_min) ** 2
+    return float((8.0 * augmented.arms) ** 3 * ratio)
+
+
+def ridge_exploration(size: int) -> float:
+    """C_e (1 - p)^2 of a RoLF ridge in ``size`` dimensions: 32 size^2."""
+    return 32.0 * size**2
 
 
 def exploration_factor_lasso(features: FloatArray, *, p: float = 0.6) -> float:
     """C_e of RoLF-Lasso, (8K)^3 s_max^2 / (s_min^2 (1-p)^2)."""
-    return lasso_constant(Augmentation(features)) / (1.0 - p) ** 2
+    return lasso_exploration(Augmentation(features)) / (1.0 - p) ** 2
 
 
 def exploration_factor_ridge(size: int, *, p: float = 0.6) -> float:
     """C_e of RoLF-Ridge with size K, and of RoLF-V with size K + d: 32 size^2/(1-p)^2."""
-    return ridge_constant(size) / (1.0 - p) ** 2
+    return ridge_exploration(size) / (1.0 - p) ** 2
 
 
 def exploration_rounds(factor: float, size: int, horizon: int, *, delta: float = 1e-4) -> int:
     """Forced rounds until the horizon: while their count is at most C_e log(2 size t^2/delta)."""
     needed = math.floor(factor * math.log(2.0 * size * horizon**2 / delta)) + 1
     return min(horizon, needed)
+
+
+@shared
+def penalty_growth(arms: int, delta: float, round: int) -> float:
+    """sqrt(t log(2 K t^2/delta)), by which the lasso's penalties grow."""
+    log = math.log(2.0 * arms) + 2.0 * math.log(round) - math.log(delta)
+    return math.sqrt(round * log)
+
+
+def penalty_factors(sigma_max: float, noise: float, p: float) -> tuple[float, float]:
+    """What the growth is multiplied by in the imputation and in the main lasso."""
+    imputation = 2.0 * sigma_max * noise * math.sqrt(2.0 * p)
+    return imputation, 4.0 * sigma_max * noise * math.sqrt(2.0) / p
 
 
 def lasso_penalties(
@@ -61,9 +113,9 @@ def lasso_penalties(
     delta: float = 1e-4,
 ) -> tuple[float, float]:
     """Penalties of the imputation and of the main lasso in round t."""
-    grown = theory_growth(arms, delta, t)
-    pair = penalties("theory", p, noise, sigma_max)
-    return pair.imputation * grown, pair.main * grown
+    growth = penalty_growth(arms, delta, t)
+    imputation, main = penalty_factors(sigma_max, noise, p)
+    return imputation * growth, main * growth
 
 
 def eigenvalue_interval(features: FloatArray) -> tuple[float, float]:
@@ -92,8 +144,9 @@ def departures(
     coupling: str = "action",
 ) -> float:
     """Expected number of rounds, from ``start`` on, that leave the greedy arm: exact."""
-    settings = _draws(p, delta, coupling == "greedy")
-    return math.fsum((arms - 1) * chances(settings, t, arms)[1] for t in range(start, horizon + 1))
+    greedy = coupling == "greedy"
+    rounds = range(start, horizon + 1)
+    return math.fsum((arms - 1) * draw_chances(t, arms, p, delta, greedy)[1] for t in rounds)
 
 
 def departures_bound(horizon: int, arms: int, *, delta: float = 1e-4) -> float:

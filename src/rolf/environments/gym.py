@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rolf.checks import whole
-from rolf.environments.base import look, respond
+from rolf.environments.problem import look, respond
 from rolf.errors import InvalidArgument, MissingExtra
 
 

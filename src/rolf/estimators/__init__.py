@@ -1,1 +1,1 @@
-"""Estimators of the mean rewards, as functions over sufficient statistics."""
+"""What is believed: ridge, lasso, doubly robust, posterior; each from totals alone."""

@@ -5,7 +5,7 @@ arm a is
 
     x_a'm + 1(a = k)/phi (y - x_a'm)
 
-for the imputation estimate m. Every past round is imputed anew with the newest m, so the
+for the imputation estimate m. Every past round is imputed again with the newest m, so the
 sum over rounds and arms of x_a times the pseudo-reward is n G m + (b - A m)/p: the counts
 and the sums of the rewards of each arm are all that is needed.
 
@@ -16,6 +16,9 @@ With the augmented features G is block diagonal, (X X', I). The main lasso
 therefore has a closed form, a soft threshold, in its K - d latent coordinates and needs a
 solver in the d observed ones only. (For ridge, b - A m = p m and the doubly robust estimate
 is the imputation estimate itself, so there is nothing to compute.)
+
+Penalties by "theory" grow with the round: l1 and l2 are then these constants times
+sqrt(t log(2 K t^2/delta)).
 """
 
 from __future__ import annotations
@@ -25,9 +28,24 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators.lasso import Lasso, absorb, follow, lasso_start, solve_from_nothing
+from rolf.estimators.operations import (
+    ArmTotals,
+    History,
+    Traits,
+    add_totals,
+    arm_totals,
+    begin,
+    estimator,
+    learn,
+    learn_totals,
+    means,
+    observe,
+    recompute,
+)
 from rolf.kernel import looped, shared
 from rolf.linalg import assign, matvec, weighted_gram
-from rolf.types import FloatArray
+from rolf.theory import penalty_growth
+from rolf.types import Choice, FloatArray, IntArray
 
 
 @shared
@@ -40,20 +58,31 @@ def pseudo_rewards(
     return out
 
 
-class RobustModel(NamedTuple):
-    """matrix: augmented features (K, K); rank: d; probability: p."""
+class Penalties(NamedTuple):
+    """l1 and l2; by "theory" they grow with the round."""
+
+    imputation: float
+    main: float
+    theory: bool
+
+
+class RobustLasso(NamedTuple):
+    """matrix: augmented features (K, K); gram: X X' (d, d); probability: p."""
 
     matrix: FloatArray
-    rank: int
+    gram: FloatArray
     probability: float
+    delta: float
+    penalties: Penalties
 
 
-class RobustState(NamedTuple):
+class RobustBelief(NamedTuple):
     """counts and sums are the truth.
 
     imputation is the lasso over all K coordinates, main the lasso over the d observed
     ones with Gram matrix X X' and everything divided by n; coef (K,) is the doubly robust
-    estimate and estimates (K,) the rewards that it gives to the arms.
+    estimate and estimates (K,) the rewards that it gives to the arms. last: [round of the last
+    update], whose penalties the estimates have.
     """
 
     counts: FloatArray
@@ -62,77 +91,136 @@ class RobustState(NamedTuple):
     main: Lasso
     coef: FloatArray
     estimates: FloatArray
+    last: IntArray
 
 
-def robust_start(model: RobustModel, gram: FloatArray, penalty: float) -> RobustState:
-    arms = model.matrix.shape[0]
-    return RobustState(
-        counts=np.zeros(arms),
-        sums=np.zeros(arms),
+def _begin(model: RobustLasso, arms: int) -> RobustBelief:
+    penalty = model.penalties.imputation
+    counts, sums, coef, estimates = np.zeros((4, arms))
+    return RobustBelief(
+        counts=counts,
+        sums=sums,
         imputation=lasso_start(np.zeros((arms, arms)), penalty),
-        main=lasso_start(np.array(gram), penalty),
-        coef=np.zeros(arms),
-        estimates=np.zeros(arms),
+        main=lasso_start(np.array(model.gram), penalty),
+        coef=coef,
+        estimates=estimates,
+        last=np.zeros(1, dtype=np.int64),
     )
 
 
+@shared
+def growth(model: RobustLasso, round: int) -> float:
+    """What the penalties are multiplied by in round t."""
+    if not model.penalties.theory:
+        return 1.0
+    return penalty_growth(model.matrix.shape[0], model.delta, round)
+
+
 @looped
-def robust_update(
-    model: RobustModel,
-    state: RobustState,
+def add_reward(
+    model: RobustLasso,
+    belief: RobustBelief,
     arm: int,
     reward: float,
     imputation_penalty: float,
     main_penalty: float,
 ) -> None:
     """One more matched reward."""
-    state.counts[arm] += 1.0
-    state.sums[arm] += reward
-    absorb(state.imputation, model.matrix[arm], reward)
-    if imputation_penalty != 2.0 * state.imputation.half[0]:
-        follow(state.imputation, state.imputation.target.copy(), imputation_penalty)
-    _main(model, state, main_penalty)
+    belief.counts[arm] += 1.0
+    belief.sums[arm] += reward
+    absorb(belief.imputation, model.matrix[arm], reward)
+    if imputation_penalty != 2.0 * belief.imputation.half[0]:
+        follow(belief.imputation, belief.imputation.target.copy(), imputation_penalty)
+    solve_main(model, belief, main_penalty)
 
 
 @shared
-def _main(model: RobustModel, state: RobustState, penalty: float) -> None:
+def solve_main(model: RobustLasso, belief: RobustBelief, penalty: float) -> None:
     """The main estimate, given the imputation estimate."""
-    arms = state.counts.size
-    rank = model.rank
+    arms = belief.counts.size
+    rank = model.gram.shape[0]
     total = 0.0
     for a in range(arms):
-        total += state.counts[a]
-    imputed = state.imputation.coef
-    corr = state.imputation.corr
+        total += belief.counts[a]
+    imputed = belief.imputation.coef
+    corr = belief.imputation.corr
     scale = 1.0 / (model.probability * total)
-    target = matvec(state.main.gram, imputed[:rank])
+    target = matvec(belief.main.gram, imputed[:rank])
     for i in range(rank):
         target[i] += corr[i] * scale
-    follow(state.main, target, penalty / total)
+    follow(belief.main, target, penalty / total)
     threshold = penalty / (2.0 * total)
     for j in range(arms):
         if j < rank:
-            state.coef[j] = state.main.coef[j]
+            belief.coef[j] = belief.main.coef[j]
         else:
             value = imputed[j] + corr[j] * scale
             size = max(abs(value) - threshold, 0.0)
-            state.coef[j] = size if value > 0.0 else -size
-    assign(state.estimates, matvec(model.matrix, state.coef))
+            belief.coef[j] = size if value > 0.0 else -size
+    assign(belief.estimates, matvec(model.matrix, belief.coef))
 
 
 @looped
-def _solve_robust(model: RobustModel, state: RobustState, main_penalty: float) -> None:
-    solve_from_nothing(state.imputation)
-    _main(model, state, main_penalty)
+def solve_from_totals(model: RobustLasso, belief: RobustBelief, main_penalty: float) -> None:
+    """Both lassos, once the imputation's Gram matrix and target are set."""
+    solve_from_nothing(belief.imputation)
+    solve_main(model, belief, main_penalty)
 
 
-def robust_rebuild(
-    model: RobustModel, state: RobustState, imputation_penalty: float, main_penalty: float
+def _observe(
+    model: RobustLasso,
+    belief: RobustBelief,
+    round: int,
+    choice: Choice,
+    row: FloatArray,
+    reward: float,
 ) -> None:
-    """Everything anew from counts and sums."""
-    if not state.counts.any():
+    belief.last[0] = round
+    grown = growth(model, round)
+    add_reward(
+        model,
+        belief,
+        choice.arm,
+        reward,
+        model.penalties.imputation * grown,
+        model.penalties.main * grown,
+    )
+
+
+def _means(model: RobustLasso, belief: RobustBelief, features: FloatArray) -> FloatArray:
+    return belief.estimates
+
+
+def _recompute(model: RobustLasso, belief: RobustBelief, round: int) -> None:
+    if belief.last[0] == 0:  # merged or learned: as of now
+        belief.last[0] = round
+    if not belief.counts.any():
         return
-    state.imputation.gram[:] = weighted_gram(model.matrix, state.counts)
-    state.imputation.target[:] = state.sums @ model.matrix
-    state.imputation.half[0] = imputation_penalty / 2.0
-    _solve_robust(model, state, main_penalty)
+    grown = growth(model, max(int(belief.last[0]), 1))
+    belief.imputation.gram[:] = weighted_gram(model.matrix, belief.counts)
+    belief.imputation.target[:] = belief.sums @ model.matrix
+    belief.imputation.half[0] = model.penalties.imputation * grown / 2.0
+    solve_from_totals(model, belief, model.penalties.main * grown)
+
+
+def _learn(model: RobustLasso, belief: RobustBelief, history: History) -> None:
+    _learn_totals(model, belief, arm_totals(belief.counts.size, history))
+
+
+def _learn_totals(model: RobustLasso, belief: RobustBelief, totals: ArmTotals) -> None:
+    add_totals(model, belief, totals)
+    belief.last[0] = 0
+
+
+estimator(
+    RobustLasso,
+    {
+        begin: _begin,
+        observe: _observe,
+        means: _means,
+        recompute: _recompute,
+        learn: _learn,
+        learn_totals: _learn_totals,
+    },
+    Traits(totals=("counts", "sums"), derived=("imputation", "main", "coef", "estimates")),
+)

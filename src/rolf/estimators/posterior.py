@@ -11,7 +11,7 @@ moves
 
 with k the covariances of all arms with arm a, and adds e^2/S to the squared error and log(n S)
 to the log determinant. A single reward is n = 1; starting again from the totals is one such
-step an arm. A round costs O(K d + d^2) for each component that still has weight.
+step per arm. A round costs O(K d + d^2) for each component that still has weight.
 """
 
 from __future__ import annotations
@@ -21,19 +21,35 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rolf.estimators.mixture import MixturePosterior, align_levels, believed, posterior
+from rolf.estimators.operations import (
+    ArmTotals,
+    History,
+    Traits,
+    arm_totals,
+    begin,
+    estimator,
+    learn,
+    learn_totals,
+    means,
+    observe,
+    recompute,
+)
 from rolf.estimators.scales import (
     FAINT,
+    LARGEST,
     Evidence,
-    components,
+    due,
     no_evidence,
     noise_variance,
+    scale_grid,
     weigh,
 )
 from rolf.kernel import looped, shared
-from rolf.types import FloatArray
+from rolf.types import Choice, FloatArray
 
 
-class Grid(NamedTuple):
+class Posterior(NamedTuple):
     """What stays fixed: z_a (K, D) with orthogonal columns, the variance of each coefficient
     in units of the observed scale (D,), and per component (G,) observed and latent scale
     and log prior weight."""
@@ -45,7 +61,7 @@ class Grid(NamedTuple):
     prior: FloatArray
 
 
-class Belief(NamedTuple):
+class Components(NamedTuple):
     """Per component: posterior means, variances and f of all arms (G, K), and the covariance
     of the coefficients (G, D, D)."""
 
@@ -56,7 +72,7 @@ class Belief(NamedTuple):
     evidence: Evidence
 
 
-def make_grid(features: FloatArray) -> Grid:
+def make_grid(features: FloatArray) -> Posterior:
     """The grid for fixed features (K, d).
 
     Each column is centred and brought to standard deviation 1, so that the units of a
@@ -75,13 +91,13 @@ def make_grid(features: FloatArray) -> Grid:
     sizes = singular[:rank] ** 2
     sizes *= arms / sizes.sum() if rank else 1.0
     rows = np.hstack([np.ones((arms, 1)), left[:, :rank]])
-    return Grid(np.ascontiguousarray(rows), np.append(0.0, sizes), *components())
+    return Posterior(np.ascontiguousarray(rows), np.append(0.0, sizes), *scale_grid())
 
 
-def start(grid: Grid) -> Belief:
+def _no_components(grid: Posterior) -> Components:
     arms, size = grid.rows.shape
     count = grid.latent.size
-    return Belief(
+    return Components(
         means=np.zeros((count, arms)),
         variances=np.zeros((count, arms)),
         loose=np.ones((count, arms)),
@@ -91,7 +107,7 @@ def start(grid: Grid) -> Belief:
 
 
 @shared
-def begin(grid: Grid, belief: Belief, arm: int, value: float, count: float) -> None:
+def fix_level(grid: Posterior, belief: Components, arm: int, value: float, count: float) -> None:
     """The first arm to be seen fixes the level: the flat prior of c becomes proper."""
     arms, size = grid.rows.shape
     for g in range(grid.latent.size):
@@ -122,11 +138,11 @@ def begin(grid: Grid, belief: Belief, arm: int, value: float, count: float) -> N
 
 
 @looped
-def absorb(grid: Grid, belief: Belief, arm: int, value: float, count: float) -> None:
+def absorb(grid: Posterior, belief: Components, arm: int, value: float, count: float) -> None:
     """Take in the mean ``value`` of ``count`` more rewards of an arm."""
     belief.evidence.seen[0] += count
     if belief.evidence.seen[0] == count:
-        begin(grid, belief, arm, value, count)
+        fix_level(grid, belief, arm, value, count)
         return
     arms, size = grid.rows.shape
     gain = np.empty(size)
@@ -167,9 +183,9 @@ def absorb(grid: Grid, belief: Belief, arm: int, value: float, count: float) -> 
 
 @looped
 def refresh(
-    grid: Grid, belief: Belief, counts: FloatArray, sums: FloatArray, squares: FloatArray
+    grid: Posterior, belief: Components, counts: FloatArray, sums: FloatArray, squares: FloatArray
 ) -> None:
-    """Everything anew from the counts, sums and sums of squares of all arms."""
+    """Everything again from the counts, sums and sums of squares of all arms."""
     belief.evidence.seen[0] = 0.0
     within = 0.0
     for arm in range(counts.size):
@@ -184,7 +200,7 @@ def refresh(
 
 
 @looped
-def mixture(belief: Belief, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+def mixture(belief: Components, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     """Mean and variance of every arm over all components, weighed, and the noise variance.
 
     While all rewards were equal the variances are in units of the noise, and the noise
@@ -209,3 +225,115 @@ def mixture(belief: Belief, weights: FloatArray) -> tuple[FloatArray, FloatArray
                 variance[a] += weight * (off * off + scale * max(belief.variances[g, a], 0.0))
     varied = belief.evidence.errors.max() > 0.0
     return mean, variance, noise if varied else -1.0
+
+
+# --- as an estimator ---------------------------------------------------------------------------
+
+
+class PosteriorBelief(NamedTuple):
+    """Per arm (K,) the number of rewards and their sum and sum of squares, less the anchor: the
+    first reward, so that a high level costs no digits. The components follow from them."""
+
+    counts: FloatArray
+    sums: FloatArray
+    squares: FloatArray
+    anchor: FloatArray
+    components: Components
+
+
+def _begin(model: Posterior, arms: int) -> PosteriorBelief:
+    counts, sums, squares = np.zeros((3, arms))
+    return PosteriorBelief(counts, sums, squares, np.zeros(1), _no_components(model))
+
+
+def _observe(
+    model: Posterior,
+    belief: PosteriorBelief,
+    round: int,
+    choice: Choice,
+    row: FloatArray,
+    reward: float,
+) -> None:
+    arm = choice.arm
+    components = belief.components
+    seen = components.evidence.seen[0]
+    if seen == 0.0:
+        belief.anchor[0] = reward
+    value = reward - belief.anchor[0]
+    belief.counts[arm] += 1.0
+    belief.sums[arm] += value
+    belief.squares[arm] += value * value
+    if due(seen + 1.0, belief.counts.size):
+        refresh(model, components, belief.counts, belief.sums, belief.squares)
+    else:
+        absorb(model, components, arm, value, 1.0)
+        weigh(model.prior, components.evidence)
+
+
+def _means(model: Posterior, belief: PosteriorBelief, features: FloatArray) -> FloatArray:
+    mean, _, _ = mixture(belief.components, belief.components.evidence.weights)
+    out: FloatArray = mean + belief.anchor[0]
+    return out
+
+
+def _believed(
+    model: Posterior, belief: PosteriorBelief, features: FloatArray
+) -> tuple[FloatArray, FloatArray, float]:
+    return mixture(belief.components, belief.components.evidence.cautious)
+
+
+def _recompute(model: Posterior, belief: PosteriorBelief, round: int) -> None:
+    refresh(model, belief.components, belief.counts, belief.sums, belief.squares)
+
+
+def _learn(model: Posterior, belief: PosteriorBelief, history: History) -> None:
+    seen = belief.components.evidence.seen[0] > 0.0
+    level = float(belief.anchor[0]) if seen else float(history.rewards[0])
+    _learn_totals(model, belief, arm_totals(belief.counts.size, history, level))
+
+
+def _learn_totals(model: Posterior, belief: PosteriorBelief, totals: ArmTotals) -> None:
+    if belief.components.evidence.seen[0] == 0.0:
+        belief.anchor[0] = totals.level
+    step = totals.level - belief.anchor[0]
+    belief.counts[:] += totals.counts
+    belief.sums[:] += totals.sums + step * totals.counts
+    belief.squares[:] += totals.squares + step * (2.0 * totals.sums + step * totals.counts)
+
+
+def _posterior(model: Posterior, belief: PosteriorBelief, features: FloatArray) -> MixturePosterior:
+    components = belief.components
+    live = np.flatnonzero(components.evidence.weights > 0.0)
+    loose = components.loose[live]
+    return MixturePosterior(
+        components.evidence.weights[live],
+        components.evidence.errors[live],
+        components.means[live] + belief.anchor[0],
+        np.maximum(components.variances[live], 0.0),
+        loose[:, :, None] * model.rows,
+        model.latent[live, None] * loose,
+        components.cov[live],
+        float(components.evidence.seen[0]) - 1.0,
+    )
+
+
+estimator(
+    Posterior,
+    {
+        begin: _begin,
+        observe: _observe,
+        means: _means,
+        believed: _believed,
+        recompute: _recompute,
+        learn: _learn,
+        learn_totals: _learn_totals,
+        posterior: _posterior,
+    },
+    Traits(
+        totals=("counts", "sums", "squares"),
+        common=("anchor",),
+        derived=("components.means", "components.variances", "components.loose", "components.cov"),
+        largest=LARGEST,
+        align=align_levels,
+    ),
+)

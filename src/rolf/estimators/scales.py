@@ -34,6 +34,8 @@ LOST = -30.0
 CAUTION = 0.4
 #: weight below which a component is not looked at in a decision
 FAINT = 1e-9
+#: the largest reward, in absolute value, whose squares can be added up
+LARGEST = 1e140
 
 #: share of the latent part in the variance between arms and its prior weight: the arcsine
 #: law Beta(1/2, 1/2), which has room for "nothing is latent" and for "everything is"
@@ -55,7 +57,7 @@ class Evidence(NamedTuple):
     seen: FloatArray
 
 
-def components() -> tuple[FloatArray, FloatArray, FloatArray]:
+def scale_grid() -> tuple[FloatArray, FloatArray, FloatArray]:
     """Observed scale, latent scale and log prior weight of every component."""
     total = np.repeat(TOTALS, len(SHARES))
     share = np.tile(SHARES, TOTALS.size)
@@ -96,6 +98,13 @@ def weigh(prior: FloatArray, evidence: Evidence) -> None:
     for g in range(prior.size):
         weights[g] /= total
         cautious[g] /= slow
+
+
+@shared
+def due(seen: float, arms: int) -> bool:
+    """Whether to start afresh from the totals: at powers of four, from 4K on. It takes up
+    components that were left out too early, and ends what rounding had piled up."""
+    return bool(seen >= 4.0 * arms and seen == 4.0 ** round(math.log(seen) / math.log(4.0)))
 
 
 @shared

@@ -17,20 +17,34 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rolf.estimators.mixture import MixturePosterior, align_levels, believed, posterior
+from rolf.estimators.operations import (
+    History,
+    Traits,
+    arm_totals,
+    begin,
+    estimator,
+    learn,
+    means,
+    observe,
+    recompute,
+)
 from rolf.estimators.scales import (
     FAINT,
+    LARGEST,
     Evidence,
-    components,
+    due,
     no_evidence,
     noise_variance,
+    scale_grid,
     weigh,
 )
 from rolf.kernel import looped, shared
 from rolf.linalg import inverse
-from rolf.types import FloatArray
+from rolf.types import Choice, FloatArray
 
 
-class VaryingGrid(NamedTuple):
+class VaryingPosterior(NamedTuple):
     """What is taken off the features (d,), prior variance of each coefficient at observed scale 1
     (D,), the first one unused, and per component (G,) observed and latent scale and log prior
     weight."""
@@ -54,7 +68,7 @@ class Totals(NamedTuple):
     squares: FloatArray
 
 
-class VaryingBelief(NamedTuple):
+class VaryingComponents(NamedTuple):
     """Per component: mean (G, D) and covariance (G, D, D) of the coefficients."""
 
     coef: FloatArray
@@ -62,7 +76,7 @@ class VaryingBelief(NamedTuple):
     evidence: Evidence
 
 
-def varying_grid(features: FloatArray) -> VaryingGrid:
+def varying_grid(features: FloatArray) -> VaryingPosterior:
     """The grid for features like ``features`` (K, d).
 
     Their means over the arms are taken off, and at observed scale 1 the observed part has
@@ -77,7 +91,7 @@ def varying_grid(features: FloatArray) -> VaryingGrid:
     spread = units * np.where(flat, 1.0, spread)
     centre = np.where(flat, 0.0, centre)
     sizes = np.append(0.0, 1.0 / (features.shape[1] * spread**2))
-    return VaryingGrid(centre, sizes, *components())
+    return VaryingPosterior(centre, sizes, *scale_grid())
 
 
 def no_totals(arms: int, size: int) -> Totals:
@@ -91,15 +105,17 @@ def no_totals(arms: int, size: int) -> Totals:
     )
 
 
-def varying_start(grid: VaryingGrid) -> VaryingBelief:
+def _no_components(grid: VaryingPosterior) -> VaryingComponents:
     count, size = grid.latent.size, grid.sizes.size
-    return VaryingBelief(
+    return VaryingComponents(
         np.zeros((count, size)), np.zeros((count, size, size)), no_evidence(grid.prior)
     )
 
 
 @shared
-def _begin(grid: VaryingGrid, belief: VaryingBelief, row: FloatArray, value: float) -> None:
+def fix_level(
+    grid: VaryingPosterior, belief: VaryingComponents, row: FloatArray, value: float
+) -> None:
     """The first reward fixes the level: the flat prior of c becomes proper."""
     size = grid.sizes.size
     for g in range(grid.latent.size):
@@ -118,8 +134,8 @@ def _begin(grid: VaryingGrid, belief: VaryingBelief, row: FloatArray, value: flo
 
 @looped
 def varying_absorb(
-    grid: VaryingGrid,
-    belief: VaryingBelief,
+    grid: VaryingPosterior,
+    belief: VaryingComponents,
     totals: Totals,
     arm: int,
     row: FloatArray,
@@ -131,7 +147,7 @@ def varying_absorb(
     evidence = belief.evidence
     evidence.seen[0] += 1.0
     if evidence.seen[0] == 1.0:
-        _begin(grid, belief, row, value)
+        fix_level(grid, belief, row, value)
     else:
         way = np.empty(size)
         gain = np.empty(size)
@@ -174,8 +190,8 @@ def varying_absorb(
 
 @looped
 def varying_component(
-    grid: VaryingGrid,
-    belief: VaryingBelief,
+    grid: VaryingPosterior,
+    belief: VaryingComponents,
     totals: Totals,
     component: int,
     features: FloatArray,
@@ -205,8 +221,8 @@ def varying_component(
 
 @looped
 def varying_mixture(
-    grid: VaryingGrid,
-    belief: VaryingBelief,
+    grid: VaryingPosterior,
+    belief: VaryingComponents,
     totals: Totals,
     features: FloatArray,
     weights: FloatArray,
@@ -233,8 +249,8 @@ def varying_mixture(
 
 
 @looped
-def varying_refresh(grid: VaryingGrid, belief: VaryingBelief, totals: Totals) -> None:
-    """Everything anew from the totals."""
+def varying_refresh(grid: VaryingPosterior, belief: VaryingComponents, totals: Totals) -> None:
+    """Everything again from the totals."""
     evidence = belief.evidence
     arms, size = totals.rows.shape
     evidence.seen[0] = totals.counts.sum()
@@ -273,3 +289,122 @@ def varying_refresh(grid: VaryingGrid, belief: VaryingBelief, totals: Totals) ->
         evidence.errors[g] = max(totals.squares[0] - explained, 0.0)
         evidence.logdets[g] = logdet + more
     weigh(grid.prior, evidence)
+
+
+# --- as an estimator ---------------------------------------------------------------------------
+
+
+class VaryingPosteriorBelief(NamedTuple):
+    """Totals of rewards less the anchor, which is the first reward, so that a high level costs
+    no digits; the components follow from them."""
+
+    totals: Totals
+    anchor: FloatArray
+    components: VaryingComponents
+
+
+def _begin(model: VaryingPosterior, arms: int) -> VaryingPosteriorBelief:
+    totals = no_totals(arms, model.sizes.size)
+    return VaryingPosteriorBelief(totals, np.zeros(1), _no_components(model))
+
+
+def _observe(
+    model: VaryingPosterior,
+    belief: VaryingPosteriorBelief,
+    round: int,
+    choice: Choice,
+    row: FloatArray,
+    reward: float,
+) -> None:
+    components, totals = belief.components, belief.totals
+    if components.evidence.seen[0] == 0.0:
+        belief.anchor[0] = reward
+    value = reward - belief.anchor[0]
+    varying_absorb(model, components, totals, choice.arm, row - model.centre, value)
+    if due(components.evidence.seen[0], totals.counts.size):
+        varying_refresh(model, components, totals)
+
+
+def _means(
+    model: VaryingPosterior, belief: VaryingPosteriorBelief, features: FloatArray
+) -> FloatArray:
+    components = belief.components
+    weights, rows = components.evidence.weights, features - model.centre
+    mean, _, _ = varying_mixture(model, components, belief.totals, rows, weights)
+    out: FloatArray = mean + belief.anchor[0]
+    return out
+
+
+def _believed(
+    model: VaryingPosterior, belief: VaryingPosteriorBelief, features: FloatArray
+) -> tuple[FloatArray, FloatArray, float]:
+    components = belief.components
+    weights, rows = components.evidence.cautious, features - model.centre
+    return varying_mixture(model, components, belief.totals, rows, weights)
+
+
+def _recompute(model: VaryingPosterior, belief: VaryingPosteriorBelief, round: int) -> None:
+    varying_refresh(model, belief.components, belief.totals)
+
+
+def _learn(model: VaryingPosterior, belief: VaryingPosteriorBelief, history: History) -> None:
+    totals = belief.totals
+    if belief.components.evidence.seen[0] == 0.0:
+        belief.anchor[0] = history.rewards[0]
+    more = arm_totals(totals.counts.size, history, float(belief.anchor[0]))
+    values = history.rewards - belief.anchor[0]
+    rows = np.column_stack([np.ones(values.size), history.rows - model.centre])
+    totals.counts[:] += more.counts
+    totals.sums[:] += more.sums
+    np.add.at(totals.rows, history.positions, rows)
+    totals.moment[:] += rows.T @ rows
+    totals.cross[:] += rows.T @ values
+    totals.squares[:] += values @ values
+
+
+def _posterior(
+    model: VaryingPosterior, belief: VaryingPosteriorBelief, features: FloatArray
+) -> MixturePosterior:
+    components, totals = belief.components, belief.totals
+    features = features - model.centre
+    arms = totals.counts.size
+    live = np.flatnonzero(components.evidence.weights > 0.0)
+    means, variances = np.zeros((2, live.size, arms))
+    for place, g in enumerate(live):
+        varying_component(
+            model, components, totals, int(g), features, means[place], variances[place]
+        )
+    loose = 1.0 / (1.0 + model.latent[live, None] * totals.counts)
+    held = (1.0 - loose) / np.maximum(totals.counts, 1.0)
+    rows = np.column_stack([np.ones(arms), features])
+    return MixturePosterior(
+        components.evidence.weights[live],
+        components.evidence.errors[live],
+        means + belief.anchor[0],
+        variances,
+        rows - held[:, :, None] * totals.rows,
+        model.latent[live, None] * loose,
+        components.cov[live],
+        float(components.evidence.seen[0]) - 1.0,
+    )
+
+
+estimator(
+    VaryingPosterior,
+    {
+        begin: _begin,
+        observe: _observe,
+        means: _means,
+        believed: _believed,
+        recompute: _recompute,
+        learn: _learn,
+        posterior: _posterior,
+    },
+    Traits(
+        totals=tuple(f"totals.{name}" for name in Totals._fields),
+        common=("anchor",),
+        derived=("components.coef", "components.cov"),
+        largest=LARGEST,
+        align=align_levels,
+    ),
+)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, overload
 
-import rolf
 from rolf.checks import whole
 from rolf.errors import (
     AlreadyTold,
@@ -26,8 +25,9 @@ from rolf.errors import (
     UnusableStorage,
 )
 from rolf.experiments.replica import Replica
+from rolf.experiments.roster import Table
 from rolf.experiments.status import Status, status_of
-from rolf.experiments.store.base import (
+from rolf.experiments.storage.base import (
     CHANGE,
     ConnectionRenewed,
     Make,
@@ -36,8 +36,6 @@ from rolf.experiments.store.base import (
     Store,
     Written,
 )
-from rolf.experiments.table import Table
-from rolf.policies.inputs import as_round_features
 from rolf.types import Decision
 
 #: rows of the log between two snapshots
@@ -151,7 +149,7 @@ class Experiment:
     def _round(self, features: Any) -> Any:
         policy = self._replica.policy
         if policy.varying:
-            return as_round_features(features, self._replica.table.arms)
+            return self._replica.table.arms.round_features(features)
         return policy._round_features(features)
 
     # --- rewards ---
@@ -294,7 +292,7 @@ class Experiment:
     def _saved(self) -> Replica:
         """The replica of the snapshot; an empty one if there is none that can be used."""
         snapshot = self._store.snapshot(self._record.id)
-        if snapshot is not None and snapshot.version == rolf.__version__:
+        if snapshot is not None:
             with suppress(KeyError, ValueError, TypeError, AttributeError):  # the log will do
                 return Replica.load(self._record, snapshot)
         return Replica(self._record)
@@ -337,7 +335,7 @@ class Experiment:
         self._save()
 
     def _save(self) -> None:
-        self._store.save(self._record.id, self._replica.dump(rolf.__version__))
+        self._store.save(self._record.id, self._replica.dump())
         self._seen, self._since = self._replica.last, 0
 
     def rebuild(self) -> None:

@@ -11,28 +11,22 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from rolf.checks import between, whole
+from rolf.checks import as_number, between, whole
 from rolf.errors import DifferentExperiment, InvalidArgument, UnknownExperiment
 from rolf.experiments.experiment import Experiment
-from rolf.experiments.store.base import Record, Row, connect
-from rolf.experiments.table import Table
-from rolf.policies.catalog import policy_class
-from rolf.policies.inputs import as_number
+from rolf.experiments.roster import Table
+from rolf.experiments.storage.base import Record, Row, connect
+from rolf.policies.registry import check_options, policy_class, policy_name
+
+POLICY = "rolf-lasso"  # what a new experiment gets by default
 
 
-class _Unsaid(str):
-    """A default of an argument that can be told from the same value given."""
-
-
-POLICY = _Unsaid("rolf-lasso")
-
-
-def open(
+def open_experiment(
     url: str,
     name: str,
     *,
     features: Any = None,
-    policy: str = POLICY,
+    policy: Any = None,
     options: Mapping[str, Any] | None = None,
     seed: int | None = None,
     default_reward: float | None = None,
@@ -48,7 +42,8 @@ def open(
         features: (K, d) table of the arms, one row an arm; a DataFrame's index names them. Or
             a file, CSV or Parquet. Text becomes zeros and ones.
             Needed to create; without it the experiment must exist.
-        policy: a name of the catalogue.
+        policy: a name of the catalogue, ``package.module:Class``, or a class; rolf-lasso by
+            default.
         options: of the policy.
         seed: of all draws, together with the number of the decision; any by default.
         default_reward: what a decision counts for whose reward does not come; 0 by default.
@@ -63,7 +58,8 @@ def open(
         if record is None:
             if table is None:
                 raise UnknownExperiment(f"no experiment is called {name!r}; features make one")
-            given = _described(name, table, policy, options, seed, default, after)
+            chosen = POLICY if policy is None else policy
+            given = _described(name, table, chosen, options, seed, default, after)
             store = store or connect(url)
             assert store is not None
             made = store.create(given)
@@ -74,7 +70,7 @@ def open(
                 raise UnknownExperiment(f"experiment {name!r} was deleted just now")
         assert store is not None
         out = Experiment(store, record)
-        chosen = None if isinstance(policy, _Unsaid) else policy
+        chosen = None if policy is None else policy_name(policy_class(policy))
         _check_same(out, table, chosen, options, seed, default, after)
         return out
     except BaseException:
@@ -88,7 +84,7 @@ def create(
     name: str,
     table: Table,
     *,
-    policy: str = POLICY,
+    policy: Any = POLICY,
     options: Mapping[str, Any] | None = None,
     seed: int | None = None,
     default_reward: float | None = None,
@@ -121,7 +117,7 @@ def _checked(name: Any) -> str:
 def _described(
     name: str,
     table: Table,
-    policy: str,
+    policy: Any,
     options: Mapping[str, Any] | None,
     seed: int | None,
     default: float | None,
@@ -129,15 +125,13 @@ def _described(
 ) -> Record:
     """The record of a new experiment; its policy is made once, to check the options."""
     cls: Any = policy_class(policy)
-    try:
-        complete = cls(table.arms.features, seed=0, **dict(options or {})).options
-    except TypeError as error:
-        raise InvalidArgument("options", options, f"options of {policy} ({error})") from None
+    check_options(cls, options or {})
+    complete = cls(table.arms.features, seed=0, **dict(options or {})).options
     return Record(
         id=0,
         name=_checked(name),
         tag=os.urandom(4).hex(),
-        policy=str(policy),
+        policy=policy_name(cls),
         options=json.dumps(complete),
         features=table.dumps(),
         seed=secrets.randbits(62) if seed is None else seed,

@@ -12,7 +12,6 @@ table, which is given the totals of the old one and computes the rest from them.
 
 from __future__ import annotations
 
-import base64
 import heapq
 import json
 import math
@@ -22,16 +21,18 @@ from typing import Any
 
 import numpy as np
 
-from rolf.errors import RolfWarning
-from rolf.experiments.store.base import CHANGE, DECISION, REWARD, Record, Row, Snapshot
-from rolf.experiments.table import Table
-from rolf.policies import saving
+from rolf.errors import ExperimentError, RolfWarning, UnknownPolicy
+from rolf.experiments.roster import Table
+from rolf.experiments.storage.base import CHANGE, DECISION, REWARD, Record, Row, Snapshot
+from rolf.policies.arrays import arrays, fill, find, pack, remember
 from rolf.policies.base import Policy
-from rolf.policies.catalog import policy_class
+from rolf.policies.contract import check_choose
 from rolf.policies.operations import rebuild
+from rolf.policies.registry import policy_class
 from rolf.types import Choice, FloatArray, IntArray
 
-FORMAT = 2
+#: of a snapshot: counts on whenever the arrays of a state, or what stands beside them, change
+FORMAT = 3
 
 
 class Moments:
@@ -83,11 +84,25 @@ class Replica:
         with warnings.catch_warnings():
             if quiet:  # it was said when the experiment was made
                 warnings.simplefilter("ignore", RolfWarning)
-            cls: Any = policy_class(self.record.policy)
-            made: Policy = cls(self.table.arms.features, seed=0, **json.loads(self.record.options))
-        self.policy = made
-        self.state = made._state
+            policy = self._class()(
+                self.table.arms.features, seed=0, **json.loads(self.record.options)
+            )
+        self.policy: Policy = policy
+        self.state = policy._state
         self.waiting: FloatArray | None = getattr(self.state, "waiting", None)
+
+    def _class(self) -> Any:
+        """The class of the policy, which must keep to what a replica relies on."""
+        try:
+            cls = policy_class(self.record.policy)
+        except UnknownPolicy as error:
+            raise ExperimentError(
+                f"experiment {self.record.name!r} was made with the policy "
+                f"{self.record.policy!r}, which cannot be imported here; install the package that "
+                f"has it, or put it on the path ({error.wanted})"
+            ) from error
+        check_choose(cls, self.table.arms.features, json.loads(self.record.options))
+        return cls
 
     # --- rows of the log ---
 
@@ -140,15 +155,14 @@ class Replica:
         policy, state = self.policy, self.state
         self.defaults -= 1
         self.moments.add(choice.arm, self.record.default_reward or 0.0, -1.0)
-        kept = [(array, array.copy()) for _, array in saving.arrays(state)]
+        restore = remember(state)
         after = []
         for value in (reward, self.record.default_reward):
             policy._update(policy.params, state, choice, row, float(value or 0.0))
-            after.append([saving.find(state, path).copy() for path in policy.totals])
-            for array, copy in kept:
-                array[...] = copy
+            after.append([find(state, path).copy() for path in policy.totals])
+            restore()
         for path, real, default in zip(policy.totals, *after, strict=True):
-            saving.find(state, path)[...] += real - default
+            find(state, path)[...] += real - default
         rebuild(policy.params, state)
 
     def _change(self, change: dict[str, Any]) -> None:
@@ -163,7 +177,7 @@ class Replica:
         self._make()
         paths = [*before.totals, *before.common, *(["waiting"] if self.waiting is not None else [])]
         for path in paths:
-            old, array = saving.find(known, path), saving.find(self.state, path)
+            old, array = find(known, path), find(self.state, path)
             array[tuple(slice(0, size) for size in old.shape)] = old
         rebuild(self.policy.params, self.state)
 
@@ -230,16 +244,11 @@ class Replica:
 
     # --- snapshots ---
 
-    def dump(self, version: str) -> Snapshot:
+    def dump(self) -> Snapshot:
         """All of it, to the last bit."""
-        arrays = {
-            path: [array.dtype.str, list(array.shape), base64.b64encode(array.tobytes()).decode()]
-            for path, array in saving.arrays(self.state)
-        }
         data = {
-            "format": FORMAT,
             "table": self.table.dumps(),
-            "arrays": arrays,
+            "arrays": {path: pack(array) for path, array in arrays(self.state)},
             "issued": self.issued,
             "changes": self.changes,
             "asked": self.asked,
@@ -248,20 +257,19 @@ class Replica:
             "moments": vars(self.moments),
             "open": [[number, time] for number, time in self.open.items()],
         }
-        return Snapshot(self.last, version, json.dumps(data))
+        return Snapshot(self.last, str(FORMAT), json.dumps(data))
 
     @classmethod
     def load(cls, record: Record, snapshot: Snapshot) -> Replica:
-        """Go on from a snapshot. Raises ValueError or KeyError if it is damaged."""
+        """Go on from a snapshot. Raises ValueError or KeyError if it is damaged, or of another
+        format."""
+        if snapshot.version != str(FORMAT):
+            raise ValueError(f"format {snapshot.version}, not {FORMAT}")
         data = json.loads(snapshot.state)
         out = cls(record)
-        if data["format"] != FORMAT:
-            raise ValueError("another format")
         out.table = Table.loads(data["table"])
         out._make()
-        for path, array in saving.arrays(out.state):
-            kind, shape, text = data["arrays"][path]
-            array[...] = np.frombuffer(base64.b64decode(text), dtype=kind).reshape(shape)
+        fill(out.state, {path: data["arrays"][path] for path, _ in arrays(out.state)})
         out.last = snapshot.upto
         out.issued, out.changes = data["issued"], data["changes"]
         out.asked, out.told, out.defaults = data["asked"], data["told"], data["defaults"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from rolf.errors import RolfWarning
 from rolf.experiments.replica import Replica
-from rolf.policies.operations import estimate, rebuild
+from rolf.policies.operations import estimate
 from rolf.policies.rolf_bayes import RoLFBayes
 
 
@@ -120,11 +120,7 @@ def _posterior(replica: Replica) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RolfWarning)
         out = RoLFBayes(policy.arms.features, seed=0)
-    state = out._state
-    state.anchor[0] = moments.anchor
-    state.counts[:], state.sums[:] = moments.counts, moments.sums
-    state.squares[:] = moments.squares
-    rebuild(out.params, state)
+    out.learn_totals(moments.counts, moments.sums, moments.squares, level=moments.anchor)
     return out
 
 

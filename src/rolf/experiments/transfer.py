@@ -17,13 +17,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rolf.arms.files import PARQUET, read_table
 from rolf.errors import ExperimentError, InvalidArgument, RolfError
 from rolf.experiments.experiment import Experiment
-from rolf.experiments.files import PARQUET, read_table
 from rolf.experiments.opening import create
-from rolf.experiments.store.base import CHANGE, DECISION, DEFAULT, REWARD, Row
-from rolf.experiments.table import Table
-from rolf.policies.catalog import check_options
+from rolf.experiments.roster import Table
+from rolf.experiments.storage.base import CHANGE, DECISION, DEFAULT, REWARD, Row
+from rolf.policies.registry import check_options, policy_class
 
 METADATA = b"rolf-experiment"
 FILES = "a file that ends in .csv or .parquet"
@@ -141,7 +141,7 @@ def import_log(
     if chosen is None:
         wanted = f"the policy's name (--policy): {path} does not say it, a Parquet file would"
         raise InvalidArgument("policy", None, wanted)
-    check_options(chosen, options or {})
+    check_options(policy_class(chosen), options or {})
     same = chosen == made.get("policy")
     default = default_reward if default_reward is not None else made.get("default_reward")
     after = reward_after if reward_after is not None else made.get("reward_after")

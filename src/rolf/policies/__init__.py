@@ -1,1 +1,1 @@
-"""Policies: one a file, all in one catalogue."""
+"""How decisions are made: an estimator and a rule, composed; one policy per file."""

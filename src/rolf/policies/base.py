@@ -1,74 +1,98 @@
 """Ask and tell: what every policy offers its user.
 
-A policy file gives bodies to the operations of ``operations.py`` and declares a subclass
-of ``Policy`` whose constructor checks arguments.
+A policy's file declares a subclass of ``Policy`` whose constructor checks its options and names
+the parts that it is composed of. ``operations.py`` is the contract that all policies keep.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, overload
 
 import numpy as np
 
-from rolf.checks import generator, whole
-from rolf.errors import AlreadyTold, InvalidArgument, RolfError, UnknownDecision
-from rolf.estimators.ridge import from_history
+from rolf.arms.table import Arms
+from rolf.checks import as_number, generator, whole
+from rolf.errors import AlreadyTold, InvalidArgument, UnknownDecision
+from rolf.estimators.operations import traits_of
 from rolf.kernel import body_of
-from rolf.policies import saving
-from rolf.policies.inputs import Arms, as_number, as_positions, as_round_features
-from rolf.policies.operations import Pending, choose, estimate, probabilities, rebuild, update
+from rolf.policies import arrays, saving
+from rolf.policies.composition import Params, part_classes
+from rolf.policies.history import LearnsHistory
+from rolf.policies.operations import (
+    REQUIRED,
+    Pending,
+    choose,
+    estimate,
+    init,
+    probabilities,
+    update,
+)
+from rolf.policies.recording import called_with
+from rolf.policies.rules import Sampled
 from rolf.types import Decision, FloatArray, IntArray, Seed
 
+DRAWS = 1000  # for the probability of a sampled decision, when it is read
 
-class Policy:
+
+class Policy(LearnsHistory):
     """Ask for decisions, tell rewards: late, in any order, each once."""
 
     #: name in the catalogue, and one line for lists
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
-    #: state arrays that add up over workers, and those too large to save (rebuilt)
-    totals: ClassVar[tuple[str, ...]] = ("clock",)
-    derived: ClassVar[tuple[str, ...]] = ()
-    #: state arrays that are the same in all states to be added, once they are aligned
-    common: ClassVar[tuple[str, ...]] = ()
-    #: the largest reward, in absolute value, that its arithmetic can hold
-    largest: ClassVar[float] = math.inf
     #: whether features come with every ask
     varying: ClassVar[bool] = False
+    #: classes that gave themselves a name, by it
+    named: ClassVar[dict[str, type[Policy]]] = {}
 
-    params: Any
-
-    _by_name: ClassVar[dict[str, type[Policy]]] = {}
+    #: paths of state arrays that add up over workers; of those that are the same in all states
+    #: to be added, once they are aligned; and of those too large to save, which are rebuilt.
+    #: Composed policies have them from their estimator.
+    totals: tuple[str, ...] = ("clock",)
+    common: tuple[str, ...] = ()
+    derived: tuple[str, ...] = ()
+    #: the smallest and the largest reward that it takes
+    reward_range: tuple[float, float] = (-math.inf, math.inf)
+    #: the options that it was made with, as plain data
+    options: dict[str, Any]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         name = cls.__dict__.get("name")  # a subclass that gives itself no name has none
         cls.name = name or ""
-        known = Policy._by_name.get(cls.name)
+        known = Policy.named.get(cls.name)
         if known is not None and known.__qualname__ != cls.__qualname__:
             raise InvalidArgument("name", name, f"a name that {known.__name__} does not have")
         if name:
-            Policy._by_name[name] = cls
+            Policy.named[name] = cls
 
-    def __init__(
-        self, arms: Arms, params: Any, state: Any, options: dict[str, Any], seed: Seed
-    ) -> None:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Policy:
+        policy = super().__new__(cls)
+        policy.options = called_with(cls, args, kwargs)
+        return policy
+
+    def __init__(self, arms: Arms, params: Any, seed: Seed) -> None:
+        for operation in REQUIRED:
+            body_of(operation, type(params))  # says what is missing
         self.arms = arms
         self.params = params
-        self.options = options
-        self._state = state
-        for operation in (choose, update, estimate, rebuild):
-            body_of(operation, type(params))  # says what is missing
+        self._state = init(params, arms.count)
+        self._rng = generator(seed)
+        if isinstance(params, Params):
+            traits = traits_of(type(params.model))
+            self.totals = ("clock", *(f"belief.{path}" for path in traits.totals))
+            self.common = tuple(f"belief.{path}" for path in traits.common)
+            self.derived = tuple(f"belief.{path}" for path in traits.derived)
+            self.reward_range = (-traits.largest, traits.largest)
         for path in self.totals:
-            if not hasattr(saving.find(state, path), "dtype"):
+            if not hasattr(arrays.find(self._state, path), "dtype"):
                 raise InvalidArgument("totals", path, "the path of an array of State")
         self._lock = threading.RLock()
         self._choose = body_of(choose, type(params))
         self._update = body_of(update, type(params))
-        self._rng = generator(seed)
         self._everything: IntArray = np.arange(arms.count)
         self._pending: dict[str, Pending] = {}
         self._issued = 0
@@ -123,9 +147,21 @@ class Policy:
             bool(choice.matched),
         )
 
-    def _chance_later(self, available: IntArray) -> Any:
-        """Where a choice's own probability is NaN: a function of the arm that finds it."""
-        return None
+    def _chance_later(self, available: IntArray) -> Callable[[int], float] | None:
+        """Where only draws can tell a choice's probability: a function of the arm that does.
+
+        It is made before the choice, and remembers what was believed then.
+        """
+        if not isinstance(getattr(self.params, "rule", None), Sampled):
+            return None
+        params, state, features = self.params, arrays.copied(self._state), self.arms.features
+
+        def chance(arm: int) -> float:
+            shares = probabilities(params, state, features, available, DRAWS)
+            won = shares[np.searchsorted(available, arm)] * DRAWS
+            return float((won + 1.0) / (DRAWS + 1.0))  # the decision was one more draw
+
+        return chance
 
     def tell(
         self,
@@ -151,7 +187,7 @@ class Policy:
         values = [self._number(value) for value in np.asarray(reward, dtype=object).ravel()]
         if len(keys) != len(values):
             raise InvalidArgument(
-                "reward", f"{len(values)} rewards", f"{len(keys)}, one a decision"
+                "reward", f"{len(values)} rewards", f"{len(keys)}, one per decision"
             )
         with self._lock:
             self._check_waiting(keys)
@@ -170,12 +206,19 @@ class Policy:
             self._recount()
 
     def _recount(self) -> None:
-        """Called when the waiting decisions changed otherwise than by ask and tell."""
+        """Count the waiting decisions again, after they changed otherwise than by ask and tell."""
+        waiting = getattr(self._state, "waiting", None)
+        if waiting is not None:
+            waiting[:] = 0.0
+            for pending in self._pending.values():
+                waiting[pending.choice.arm] += 1.0
 
     def _number(self, reward: Any) -> float:
         value = as_number(reward)
-        if abs(value) > self.largest:
-            raise InvalidArgument("reward", reward, f"a number of size up to {self.largest:g}")
+        low, high = self.reward_range
+        if not low <= value <= high:
+            limits = f"of size up to {high:g}" if low == -high else f"from {low:g} to {high:g}"
+            raise InvalidArgument("reward", reward, f"a number {limits}")
         return value
 
     @staticmethod
@@ -232,13 +275,11 @@ class Policy:
         """
         arms = self._everything if available is None else self.arms.subset(available)
         table = self._round_features(features)
+        draws = whole("draws", draws, 1)
         out = np.zeros(self.arms.count)
         with self._lock:
-            out[arms] = self._probabilities(table, arms, draws)
+            out[arms] = probabilities(self.params, self._state, table, arms, draws)
         return self.arms.labelled(out)
-
-    def _probabilities(self, features: FloatArray, available: IntArray, draws: int) -> FloatArray:
-        return probabilities(self.params, self._state, features, available)
 
     def rank(self, k: int | None = None, *, features: Any = None) -> list[Any]:
         """The ``k`` best arms by estimate, best first; all of them by default."""
@@ -249,89 +290,32 @@ class Policy:
         order = np.argsort(-values, kind="stable")[:count]
         return [self.arms.labels[arm] for arm in order]
 
-    # --- what it has seen elsewhere ---
-
-    def learn(
-        self,
-        arms: Sequence[Any],
-        rewards: Sequence[float] | FloatArray,
-        *,
-        features: Any = None,
-        probabilities: Any = None,
-    ) -> None:
-        """Take in history from before: which arms were played and what they gave.
-
-        The rounds count on the clock; forced exploration is not shortened by them.
-
-        Args:
-            arms: the arm of each past round.
-            rewards: its reward.
-            features: (n, d) features that each had, for policies that take them.
-            probabilities: with which chance each was chosen, for policies that weigh
-                rewards by it; uniform by default.
-        """
-        positions = as_positions(self.arms, arms)
-        values = np.array([self._number(v) for v in np.asarray(rewards, dtype=object).ravel()])
-        if positions.size != values.size:
-            raise InvalidArgument(
-                "rewards", f"{values.size} rewards", f"{positions.size}, one an arm"
-            )
-        if positions.size == 0:
-            return
-        rows = self._history_features(features, positions.size)
-        chances = self._history_chances(probabilities, positions.size)
-        with self._lock:
-            before = [(array, array.copy()) for _, array in saving.arrays(self._state)]
-            try:
-                self._learn(positions, values, rows, chances)
-                self._state.clock[0] += positions.size
-                rebuild(self.params, self._state)
-            except np.linalg.LinAlgError as error:
-                for array, copy in before:
-                    array[...] = copy
-                raise RolfError(
-                    "the features are too far from each other in scale to be solved for: "
-                    "centre or scale them"
-                ) from error
-
-    def _learn(
-        self, positions: IntArray, rewards: FloatArray, rows: FloatArray, chances: FloatArray
-    ) -> None:
-        counts, sums = from_history(self.arms.count, positions, rewards)
-        for path in self.totals:
-            if path.endswith("counts"):
-                saving.find(self._state, path)[:] += counts
-            elif path.endswith("sums"):
-                saving.find(self._state, path)[:] += sums
-
-    def _history_features(self, features: Any, count: int) -> FloatArray:
-        if features is not None:
-            raise InvalidArgument("features", features, f"nothing: {self.name} has fixed features")
-        return np.zeros((count, 0))
-
-    def _history_chances(self, given: Any, count: int) -> FloatArray:
-        if given is None:
-            return np.full(count, 1.0 / self.arms.count)
-        values = np.array(given, dtype=np.float64).ravel()
-        if values.size != count or not ((values > 0.0) & (values <= 1.0)).all():
-            raise InvalidArgument("probabilities", given, f"{count} chances in (0, 1]")
-        return values
+    # --- what others need to know of it ---
 
     def _round_features(self, features: Any) -> FloatArray:
-        if not self.varying:
-            if features is not None:
-                raise InvalidArgument(
-                    "features", features, f"nothing: {self.name} has fixed features"
-                )
-            return self.arms.features
-        return as_round_features(features, self.arms)
+        if self.varying:
+            return self.arms.round_features(features)
+        if features is not None:
+            raise InvalidArgument("features", features, f"nothing: {self.name} has fixed features")
+        return self.arms.features
+
+    def forced_rounds(self, horizon: int) -> float:
+        """How many rounds up to the horizon it explores whatever it has learned."""
+        forced = getattr(getattr(self.params, "rule", None), "forced_rounds", None)
+        return float(forced(horizon)) if forced is not None else 0.0
+
+    def part_classes(self) -> tuple[type, ...]:
+        """The classes of the params and of all their parts."""
+        return tuple(part_classes(self.params))
 
     # --- saving ---
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere, as JSON-compatible data."""
+        from rolf.policies.registry import policy_name
+
         with self._lock:
-            return saving.save(self)
+            return saving.save(self, policy_name(type(self)))
 
     @classmethod
     def from_state(cls, state: dict[str, Any], *, seed: Seed = None) -> Policy:
@@ -340,8 +324,9 @@ class Policy:
         With a ``seed`` the policy knows what the state knows but draws on its own, as one
         of several workers that start from the same state.
         """
-        policy: Policy = saving.load(cls, cls._by_name, state, seed)
-        return policy
+        from rolf.policies.registry import policy_class
+
+        return saving.load(cls, policy_class, state, seed)
 
     @staticmethod
     def merge(
@@ -353,13 +338,23 @@ class Policy:
         once. The merged state draws from ``seed`` and accepts the decisions that are
         still waiting.
         """
-        merged: dict[str, Any] = saving.merge(Policy._by_name, states, base, seed)
-        return merged
+        from rolf.policies.registry import policy_class
 
-    @classmethod
-    def _aligned(cls, states: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Saved states brought to where their totals can be added."""
-        return states
+        return saving.merge(policy_class, states, base, seed)
+
+    def _aligned(self, states: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Totals of saved states, by path, brought to where they can be added."""
+        if not isinstance(self.params, Params):
+            return states
+        align = traits_of(type(self.params.model)).align
+        if align is None:
+            return states
+        cut = len("belief.")
+        beliefs = [{k[cut:]: v for k, v in s.items() if k != "clock"} for s in states]
+        return [
+            {"clock": state["clock"], **{f"belief.{k}": v for k, v in belief.items()}}
+            for state, belief in zip(states, align(beliefs), strict=True)
+        ]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Policy.from_state, (self.state(),)

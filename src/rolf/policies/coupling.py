@@ -1,7 +1,7 @@
 """How RoLF draws: forced exploration, the coin, and the coupled pseudo-action.
 
-In round t the draw is centred on an arm: uniform in the forced phase, else the best by
-estimate. Then, until they match or the cap is reached, two arms are drawn anew:
+In round t the draw is centred on an arm: uniform in the forced phase, else the best by estimate.
+Then, until they match or the cap is reached, two arms are drawn again and again:
 
 * the action: the centre with probability 1 - t^(-1/2), else another arm, uniformly;
 * the pseudo-action: with probability p the action (coupling "action", the paper) or
@@ -15,20 +15,19 @@ delta/(t+1)^2.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, NamedTuple
 
-from rolf.augment import Augmentation
-from rolf.checks import between
-from rolf.errors import InvalidArgument, RolfWarning
-from rolf.kernel import shared
+from rolf.checks import between, one_of
+from rolf.errors import InvalidArgument
+from rolf.kernel import implement, shared
 from rolf.linalg import pick, tie_shares
-from rolf.policies.inputs import Arms
+from rolf.policies.rules import Situation, believed_means, chances, decide
+from rolf.theory import cap_on_draws, draw_chances
 from rolf.types import Choice, FloatArray, Generator, IntArray
 
 
 class Coupling(NamedTuple):
-    """The settings of the draw.
+    """The rule of RoLF.
 
     ``forced`` rounds of exploration, or, where ``factor`` is positive, while the number
     of explored rounds is at most factor log(2 size t^2/delta).
@@ -41,83 +40,53 @@ class Coupling(NamedTuple):
     factor: float
     size: float
 
+    @classmethod
+    def checked(
+        cls,
+        p: Any,
+        delta: Any,
+        coupling: Any,
+        exploration: Any,
+        *,
+        arms: int,
+        constant: float,
+        size: int,
+    ) -> Coupling:
+        """Check the options that all RoLF policies share.
 
-def draw_settings(options: dict[str, Any], arms: int, *, constant: float, size: int) -> Coupling:
-    """Check the arguments that all RoLF policies share.
+        ``constant`` and ``size`` are of "theory" exploration: C_e = constant / (1 - p)^2.
+        """
+        p = between("p", p, 0.5, 1.0)
+        delta = between("delta", delta, 0.0, 1.0)
+        greedy = one_of("coupling", coupling, "action", "greedy") == "greedy"
+        if exploration == "theory":
+            return cls(p, delta, greedy, 0.0, constant / (1.0 - p) ** 2, float(size))
+        rounds = 2.0 * arms if exploration is None else exploration
+        if isinstance(rounds, str):
+            raise InvalidArgument("exploration", exploration, 'a number of rounds or "theory"')
+        rounds = between("exploration", rounds, 0.0, math.inf, inclusive=True)
+        return cls(p, delta, greedy, rounds, 0.0, float(size))
 
-    ``constant`` and ``size`` are of "theory" exploration: C_e = constant / (1 - p)^2.
-    """
-    p = between("p", options["p"], 0.5, 1.0)
-    delta = between("delta", options["delta"], 0.0, 1.0)
-    coupling = options["coupling"]
-    exploration = options["exploration"]
-    if coupling not in ("action", "greedy"):
-        raise InvalidArgument("coupling", coupling, '"action" or "greedy"')
-    forced = 2.0 * arms if exploration is None else exploration
-    if forced == "theory":
-        factor = constant / (1.0 - p) ** 2
-        return Coupling(p, delta, coupling == "greedy", 0.0, factor, float(size))
-    if isinstance(forced, str):
-        raise InvalidArgument("exploration", exploration, 'a number of rounds or "theory"')
-    rounds = between("exploration", forced, 0.0, math.inf, inclusive=True)
-    return Coupling(p, delta, coupling == "greedy", rounds, 0.0, float(size))
-
-
-def ridge_constant(size: int) -> float:
-    """C_e (1 - p)^2 of a RoLF ridge in ``size`` dimensions: 32 size^2."""
-    return 32.0 * size**2
-
-
-def lasso_constant(augmented: Augmentation) -> float:
-    """C_e (1 - p)^2 of RoLF-Lasso: (8K)^3 s_max^2/s_min^2."""
-    ratio = (augmented.sigma_max / augmented.sigma_min) ** 2
-    return float((8.0 * augmented.arms) ** 3 * ratio)
-
-
-def augmentation(arms: Arms, keep_scale: bool | None) -> Augmentation:
-    """Augmented features of a policy's arms, with a word where that loses what they share."""
-    out = Augmentation(arms.features, keep_scale=bool(keep_scale))
-    columns = arms.features.shape[1]
-    if out.reduced and keep_scale is None and columns <= arms.count and out.rank > 0:
-        warnings.warn(
-            f"the features have rank {out.rank} but {columns} columns: they are replaced by an "
-            "orthonormal basis, under which ridge shares nothing between arms. Drop columns that "
-            "follow from others (one of each set of dummies), or say keep_scale=True; "
-            "keep_scale=False silences this",
-            RolfWarning,
-            stacklevel=4,
-        )
-    return out
-
-
-def ridge_penalty(options: dict[str, Any]) -> float:
-    """Penalty of a RoLF ridge: p by default, as in the paper's theory."""
-    penalty = options["penalty"]
-    if penalty is None or penalty == "theory":
-        return between("p", options["p"], 0.5, 1.0)
-    return between("penalty", penalty, 0.0, math.inf)
+    def forced_rounds(self, horizon: int) -> float:
+        """How many rounds the forced phase lasts, if it ends before the horizon."""
+        if self.factor > 0.0:
+            return self.factor * math.log(2.0 * self.size * horizon**2 / self.delta)
+        return self.forced
 
 
 @shared
-def is_forced(settings: Coupling, round: int, explored: int) -> bool:
+def is_forced(rule: Coupling, round: int, explored: int) -> bool:
     """Whether round t explores, given how many rounds before it did."""
-    if settings.factor > 0.0:
-        log = math.log(2.0 * settings.size) + 2.0 * math.log(round) - math.log(settings.delta)
-        return explored <= settings.factor * log
-    return explored < settings.forced
+    if rule.factor > 0.0:
+        log = math.log(2.0 * rule.size) + 2.0 * math.log(round) - math.log(rule.delta)
+        return explored <= rule.factor * log
+    return explored < rule.forced
 
 
 @shared
-def cap(settings: Coupling, round: int) -> float:
-    """rho_t = log((t+1)^2/delta) / log(1/(1-p))."""
-    log = 2.0 * math.log(round + 1.0) - math.log(settings.delta)
-    return log / -math.log(1.0 - settings.probability)
-
-
-@shared
-def trials(settings: Coupling, round: int) -> int:
+def trials(rule: Coupling, round: int) -> int:
     """How often action and pseudo-action may be drawn in round t: floor(rho_t) + 1."""
-    return int(cap(settings, round)) + 1
+    return int(cap_on_draws(round, rule.probability, rule.delta)) + 1
 
 
 @shared
@@ -130,7 +99,7 @@ def other(centre: int, available: IntArray, rng: Generator) -> int:
 
 @shared
 def couple(
-    settings: Coupling, round: int, centre: int, available: IntArray, rng: Generator
+    rule: Coupling, round: int, centre: int, available: IntArray, rng: Generator
 ) -> tuple[int, int]:
     """Draw action and pseudo-action until they match, at most ``trials`` times."""
     if available.size == 1:
@@ -138,10 +107,10 @@ def couple(
     leave = 1.0 / math.sqrt(round)
     arm = centre
     pseudo = centre
-    for _ in range(trials(settings, round)):
+    for _ in range(trials(rule, round)):
         arm = other(centre, available, rng) if rng.random() < leave else centre
-        around = centre if settings.greedy else arm
-        near = rng.random() < settings.probability
+        around = centre if rule.greedy else arm
+        near = rng.random() < rule.probability
         pseudo = around if near else other(around, available, rng)
         if pseudo == arm:
             break
@@ -149,34 +118,16 @@ def couple(
 
 
 @shared
-def chances(settings: Coupling, round: int, arms: int) -> tuple[float, float]:
-    """Chance of the centre, and of each other arm, once a centre is given."""
-    if arms == 1:
-        return 1.0, 0.0
-    leave = 1.0 / math.sqrt(round)
-    others = arms - 1.0
-    if not settings.greedy:  # a match is as likely for every arm, so it favours none
-        return 1.0 - leave, leave / others
-    # One trial ends at arm k, matched, with these chances; q is their sum.
-    at_centre = (1.0 - leave) * settings.probability
-    at_other = leave / others * (1.0 - settings.probability) / others
-    q = at_centre + others * at_other
-    most = trials(settings, round)
-    ends = (1.0 - (1.0 - q) ** most) / q
-    last = (1.0 - q) ** (most - 1.0)  # no match before the last trial
-    centre = at_centre * ends + last * (1.0 - leave - at_centre)
-    return centre, at_other * ends + last * (leave / others - at_other)
+def round_chances(rule: Coupling, round: int, arms: int) -> tuple[float, float]:
+    """Chance of the centre, and of each other arm, once the centre is known."""
+    return draw_chances(round, arms, rule.probability, rule.delta, rule.greedy)
 
 
-@shared
-def draw(
-    settings: Coupling, clock: IntArray, estimates: FloatArray, available: IntArray, rng: Generator
-) -> Choice:
-    """One round of RoLF; ``clock`` holds the rounds so far and how many were forced."""
+def _decide(rule: Coupling, now: Situation, rng: Generator) -> Choice:
+    clock, available, estimates = now.clock, now.available, believed_means(now)
     round = int(clock[0]) + 1
-    explore = is_forced(settings, round, int(clock[1]))
     cutoff = -math.inf
-    if explore:
+    if is_forced(rule, round, int(clock[1])):
         centre = int(available[int(rng.random() * available.size)])
         share = 1.0 / available.size
         clock[1] += 1
@@ -184,24 +135,24 @@ def draw(
         centre, ties, cutoff = pick(estimates, available, rng)
         share = 1.0 / ties
     clock[0] = round
-    arm, pseudo = couple(settings, round, centre, available, rng)
+    arm, pseudo = couple(rule, round, centre, available, rng)
     if estimates[arm] < cutoff:
         share = 0.0
-    near, far = chances(settings, round, available.size)
+    near, far = round_chances(rule, round, available.size)
     probability = share * near + (1.0 - share) * far
     return Choice(arm, probability, centre, pseudo, pseudo == arm)
 
 
-def all_chances(
-    settings: Coupling, clock: IntArray, estimates: FloatArray, available: IntArray
-) -> FloatArray:
-    """Chance of every available arm in the next round, over all that ``draw`` draws."""
-    round = int(clock[0]) + 1
-    values = estimates[available]
-    if is_forced(settings, round, int(clock[1])):
-        share = values * 0.0 + 1.0 / available.size
+def _chances(rule: Coupling, now: Situation, draws: int) -> FloatArray:
+    round = int(now.clock[0]) + 1
+    values = believed_means(now)[now.available]
+    if is_forced(rule, round, int(now.clock[1])):
+        share = values * 0.0 + 1.0 / now.available.size
     else:
         share = tie_shares(values)
-    near, far = chances(settings, round, available.size)
+    near, far = round_chances(rule, round, now.available.size)
     out: FloatArray = share * near + (1.0 - share) * far
     return out
+
+
+implement(Coupling, {decide: _decide, chances: _chances})

@@ -15,128 +15,27 @@ with s_max^2 the largest diagonal entry of the augmented Gram matrix.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from rolf.arms.table import Arms
 from rolf.checks import between
 from rolf.errors import InvalidArgument
-from rolf.estimators.doubly_robust import (
-    RobustModel,
-    RobustState,
-    robust_rebuild,
-    robust_start,
-    robust_update,
-)
-from rolf.kernel import implements, shared
+from rolf.estimators.doubly_robust import Penalties, RobustLasso
 from rolf.policies.base import Policy
-from rolf.policies.coupling import (
-    Coupling,
-    all_chances,
-    augmentation,
-    draw,
-    draw_settings,
-    lasso_constant,
-)
-from rolf.policies.inputs import given, read_features
-from rolf.policies.operations import choose, estimate, probabilities, rebuild, update
-from rolf.types import Choice, FloatArray, Generator, IntArray, Seed
-
-
-class Penalties(NamedTuple):
-    """l1 and l2; by "theory" they are these times sqrt(t log(2 K t^2/delta))."""
-
-    imputation: float
-    main: float
-    theory: bool
-
-
-class Params(NamedTuple):
-    coupling: Coupling
-    penalties: Penalties
-    model: RobustModel
-    gram: FloatArray  # X X' (d, d)
-
-
-class State(NamedTuple):
-    clock: IntArray  # rounds, forced rounds
-    last: IntArray  # [round of the last update], whose penalties the estimates have
-    lasso: RobustState
-
-
-def init(params: Params) -> State:
-    start = robust_start(params.model, params.gram, params.penalties.imputation)
-    return State(np.zeros(2, dtype=np.int64), np.zeros(1, dtype=np.int64), start)
-
-
-@shared
-def growth(params: Params, round: int) -> float:
-    """What the penalties are multiplied with in round t."""
-    if not params.penalties.theory:
-        return 1.0
-    return theory_growth(params.model.matrix.shape[0], params.coupling.delta, round)
-
-
-@shared
-def theory_growth(arms: int, delta: float, round: int) -> float:
-    """sqrt(t log(2 K t^2/delta))."""
-    log = math.log(2.0 * arms) + 2.0 * math.log(round) - math.log(delta)
-    return math.sqrt(round * log)
-
-
-@implements(choose, Params)
-def _choose(
-    params: Params, state: State, features: FloatArray, available: IntArray, rng: Generator
-) -> Choice:
-    return draw(params.coupling, state.clock, state.lasso.estimates, available, rng)
-
-
-@implements(update, Params)
-def _update(params: Params, state: State, choice: Choice, row: FloatArray, reward: float) -> None:
-    if not choice.matched:
-        return
-    state.last[0] = state.clock[0]
-    grown = growth(params, state.clock[0])
-    robust_update(
-        params.model,
-        state.lasso,
-        choice.arm,
-        reward,
-        params.penalties.imputation * grown,
-        params.penalties.main * grown,
-    )
-
-
-@implements(estimate, Params)
-def _estimate(params: Params, state: State, features: FloatArray) -> FloatArray:
-    return state.lasso.estimates
-
-
-@implements(probabilities, Params)
-def _probabilities(
-    params: Params, state: State, features: FloatArray, available: IntArray
-) -> FloatArray:
-    return all_chances(params.coupling, state.clock, state.lasso.estimates, available)
-
-
-@implements(rebuild, Params)
-def _rebuild(params: Params, state: State) -> None:
-    if state.last[0] == 0:  # merged or learned: as of now
-        state.last[0] = state.clock[0]
-    grown = growth(params, max(int(state.last[0]), 1))
-    robust_rebuild(
-        params.model,
-        state.lasso,
-        params.penalties.imputation * grown,
-        params.penalties.main * grown,
-    )
+from rolf.policies.composition import Params
+from rolf.policies.coupling import Coupling
+from rolf.policies.options import augmentation
+from rolf.theory import lasso_exploration, penalty_factors
+from rolf.types import Seed
 
 
 class RoLFLasso(Policy):
     """RoLF with the doubly robust lasso.
 
     Args:
-        features: (K, d), one row an arm: an array, a nested list or a DataFrame.
+        features: (K, d), one row per arm: an array, a nested list or a DataFrame.
         p: coupling probability, in (1/2, 1).
         delta: confidence, in (0, 1).
         coupling: what the pseudo-action is drawn around: "action" (the paper) or
@@ -153,8 +52,6 @@ class RoLFLasso(Policy):
 
     name = "rolf-lasso"
     summary = "RoLF with the doubly robust lasso (Algorithm 1 of the paper)"
-    totals = ("clock", "lasso.counts", "lasso.sums")
-    derived = ("lasso.imputation", "lasso.main", "lasso.coef", "lasso.estimates")
 
     def __init__(
         self,
@@ -169,37 +66,30 @@ class RoLFLasso(Policy):
         keep_scale: bool | None = None,
         seed: Seed = None,
     ) -> None:
-        options = given(locals())
-        arms = read_features(features)
+        arms = Arms.read(features)
+        count = arms.count
         augmented = augmentation(arms, keep_scale)
-        draws = draw_settings(
-            options, arms.count, constant=lasso_constant(augmented), size=arms.count
+        rule = Coupling.checked(
+            p,
+            delta,
+            coupling,
+            exploration,
+            arms=count,
+            constant=lasso_exploration(augmented),
+            size=count,
         )
-        params = Params(
-            draws,
-            penalties(
-                options["penalty"],
-                draws.probability,
-                between("noise", noise, 0.0, math.inf),
-                augmented.sigma_max,
-            ),
-            RobustModel(augmented.matrix, augmented.rank, draws.probability),
-            augmented.gram,
+        noise = between("noise", noise, 0.0, math.inf)
+        penalties = lasso_penalties(penalty, rule.probability, noise, augmented.sigma_max)
+        model = RobustLasso(
+            augmented.matrix, augmented.gram, rule.probability, rule.delta, penalties
         )
-        super().__init__(arms, params, init(params), options, seed)
-
-    def _learn(
-        self, positions: IntArray, rewards: FloatArray, rows: FloatArray, chances: FloatArray
-    ) -> None:
-        super()._learn(positions, rewards, rows, chances)
-        self._state.last[0] = 0
+        super().__init__(arms, Params(model, rule), seed)
 
 
-def penalties(penalty: Any, p: float, noise: float, largest: float) -> Penalties:
+def lasso_penalties(penalty: Any, p: float, noise: float, sigma_max: float) -> Penalties:
     """Check the penalty argument."""
-    if penalty == "theory":
-        imputation = 2.0 * largest * noise * math.sqrt(2.0 * p)
-        return Penalties(imputation, 4.0 * largest * noise * math.sqrt(2.0) / p, True)
+    if isinstance(penalty, str) and penalty == "theory":
+        return Penalties(*penalty_factors(sigma_max, noise, p), True)
     pair: Any = p if penalty is None else penalty
     if isinstance(pair, str) or (np.ndim(pair) and np.shape(pair) != (2,)):
         raise InvalidArgument("penalty", penalty, '"theory", a number, or a pair of numbers')

@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rolf.arms.table import Arms
 from rolf.errors import IncompatibleState, InvalidArgument
-from rolf.policies.inputs import Arms
+from rolf.policies.arrays import arrays, fill, find, pack, under, unpack
 from rolf.policies.operations import Pending, rebuild
 from rolf.types import Choice, Generator, Seed
 
+if TYPE_CHECKING:
+    from rolf.policies.base import Policy
+
 FORMAT = "rolf-policy"
-VERSION = 1
-
-
-def find(state: Any, path: str) -> Any:
-    """The array at a dotted path of nested NamedTuples."""
-    return reduce(getattr, path.split("."), state)
-
-
-def arrays(state: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """All arrays of nested NamedTuples, by dotted path."""
-    for name in state._fields:
-        value = getattr(state, name)
-        path = f"{prefix}{name}"
-        if isinstance(value, np.ndarray):
-            yield path, value
-        else:
-            yield from arrays(value, path + ".")
-
-
-def _derived(policy: Any, path: str) -> bool:
-    return any(path == each or path.startswith(each + ".") for each in policy.derived)
+VERSION = 2
+#: what finds the class of a saved state
+Find = Callable[[str], "type[Policy]"]
 
 
 def tag() -> str:
@@ -43,25 +28,24 @@ def tag() -> str:
     return os.urandom(4).hex()
 
 
-def save(policy: Any) -> dict[str, Any]:
-    state = policy._state
-    kept = {path: array.tolist() for path, array in arrays(state) if not _derived(policy, path)}
-    if not policy.name:
-        raise InvalidArgument(
-            "name", "", f"{type(policy).__name__}.name, so that it can be found again"
-        )
+def save(policy: Policy, name: str) -> dict[str, Any]:
+    """The policy as data; ``name`` is what finds its class again."""
     for label in policy.arms.labels:
         if not isinstance(label, str | int | float | bool):
             raise InvalidArgument("features", label, "arm names that JSON can hold, to be saved")
     return {
         "format": FORMAT,
         "version": VERSION,
-        "policy": policy.name,
+        "policy": name,
         "options": dict(policy.options),
         "features": policy.arms.features.tolist(),
         "labels": policy.arms.labels if policy.arms.named else None,
         "columns": policy.arms.columns if policy.arms.named else None,
-        "state": kept,
+        "state": {
+            path: pack(array)
+            for path, array in arrays(policy._state)
+            if not under(policy.derived, path)
+        },
         "pending": {
             key: {**_choice_data(each.choice), "row": each.row.tolist()}
             for key, each in policy._pending.items()
@@ -72,22 +56,23 @@ def save(policy: Any) -> dict[str, Any]:
     }
 
 
-def load(cls: Any, by_name: Mapping[str, Any], data: Any, seed: Seed) -> Any:
-    _check(data)
-    found = _class_of(by_name, data)
+def load(cls: type[Policy], find_class: Find, data: Any, seed: Seed) -> Policy:
+    """The policy of saved data."""
+    data = _checked(data)
+    found = find_class(data["policy"])
     if not issubclass(found, cls):
         raise IncompatibleState(f"a state of {data['policy']!r} is not one of {cls.name!r}")
     try:
-        policy = _blank(found, data)
+        policy: Policy = _blank(found, data)
         state = policy._state
         missing = [path for path, _ in arrays(state) if path not in data["state"]]
-        lost = [path for path in missing if not _derived(policy, path)]
-        if lost:
+        optional = (*policy.derived, *data.get("optional", ()))
+        if lost := [path for path in missing if not under(optional, path)]:
             raise KeyError(", ".join(lost))
-        _restore(state, data["state"])
+        fill(state, data["state"])
         if missing:
-            rebuild(policy.params, policy._state)
-            _restore(state, data["state"])  # what was saved counts, also where it can be rebuilt
+            rebuild(policy.params, state)
+            fill(state, data["state"])  # what was saved counts, also where it can be rebuilt
         policy._pending.update(_pending(data["pending"], policy.arms.count))
         policy._recount()
         if seed is None:
@@ -101,18 +86,11 @@ def load(cls: Any, by_name: Mapping[str, Any], data: Any, seed: Seed) -> Any:
     return policy
 
 
-def _restore(state: Any, saved: Mapping[str, Any]) -> None:
-    for path, value in saved.items():
-        array = find(state, path)
-        array[...] = np.array(value, dtype=array.dtype).reshape(array.shape)
-
-
-def merge(by_name: Mapping[str, Any], states: Sequence[Any], base: Any, seed: Seed) -> Any:
+def merge(find_class: Find, states: Sequence[Any], base: Any, seed: Seed) -> dict[str, Any]:
+    """Saved states added up; ``base`` is where all of them started, and counts once."""
     if not states:
         raise InvalidArgument("states", "none", "at least one saved state")
-    known = [*states, base] if base is not None else list(states)
-    for data in known:
-        _check(data)
+    known = [_checked(data) for data in ([*states, base] if base is not None else states)]
     for data in known:
         for field in ("policy", "options", "features", "labels"):
             if data[field] != known[0][field]:
@@ -123,24 +101,25 @@ def merge(by_name: Mapping[str, Any], states: Sequence[Any], base: Any, seed: Se
             "two of the states are of one and the same run and would count twice: start each "
             "worker on its own, or with from_state(state, seed=...)"
         )
-    policy = _blank(_class_of(by_name, known[0]), {**known[0], "seed": seed})
+    policy = _blank(find_class(known[0]["policy"]), {**known[0], "seed": seed})
     try:
-        known = policy._aligned(known)
-        states, base = (known[:-1], known[-1]) if base is not None else (known, None)
+        paths = (*policy.totals, *policy.common)
+        saved = [{path: unpack(data["state"][path]) for path in paths} for data in known]
+        parts = policy._aligned(saved)
         for path in policy.common:
-            find(policy._state, path)[...] = known[0]["state"][path]
+            find(policy._state, path)[...] = parts[0][path]
+        start = parts.pop() if base is not None else None
         for path in policy.totals:
             array = find(policy._state, path)
-            parts = [np.array(data["state"][path], dtype=array.dtype) for data in states]
-            start = 0 if base is None else np.array(base["state"][path], dtype=array.dtype)
-            array += sum(part - start for part in parts) + start
+            zero = 0 if start is None else start[path].astype(array.dtype)
+            array += sum(part[path].astype(array.dtype) - zero for part in parts) + zero
         rebuild(policy.params, policy._state)
-        waiting = _still_waiting(states, base)
+        waiting = _still_waiting(known[: len(states)], None if base is None else known[-1])
         policy._pending.update(_pending(waiting, policy.arms.count))
         policy._recount()
     except (KeyError, TypeError, ValueError) as error:
         raise IncompatibleState(f"a state is damaged: {error!r}") from error
-    return save(policy)
+    return save(policy, known[0]["policy"])
 
 
 def _still_waiting(states: Sequence[Any], base: Any) -> dict[str, Any]:
@@ -152,20 +131,48 @@ def _still_waiting(states: Sequence[Any], base: Any) -> dict[str, Any]:
     return out
 
 
-def _check(data: Any) -> None:
+def _checked(data: Any) -> dict[str, Any]:
+    """Saved data of this version."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise IncompatibleState("this is not the saved state of a rolf policy")
+    if not isinstance(data.get("policy"), str):
+        raise IncompatibleState(f"no policy here is called {data.get('policy')!r}")
+    if data.get("version") == 1:
+        return _from_version_1(data)
     if data.get("version") != VERSION:
         raise IncompatibleState(
-            f"the state has version {data.get('version')!r}, this rolf reads version {VERSION}"
+            f"the state has version {data.get('version')!r}, this rolf reads versions 1 and "
+            f"{VERSION}"
         )
+    return data
 
 
-def _class_of(by_name: Mapping[str, Any], data: dict[str, Any]) -> Any:
+def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
+    """States of version 1 were laid out policy by policy, and held lists of numbers."""
+    moved = {"widths.now": "squares", "widths.limits": "limits"}
+    nested = "bayes" in data["policy"]  # components were called belief there
+    out: dict[str, Any] = {}
     try:
-        return by_name[data["policy"]]
-    except KeyError:
-        raise IncompatibleState(f"no policy here is called {data.get('policy')!r}") from None
+        for path, values in data["state"].items():
+            new = moved.get(path, path.removeprefix("ridge.").removeprefix("lasso."))
+            if nested and path.startswith("belief."):
+                new = path.replace("belief.", "components.", 1)
+            if path == "clock":
+                out["clock"] = [*values, 0][:2]
+                if len(values) == 3:  # rewards that RoLF-Ridge had taken in
+                    out["belief.seen"] = [values[2]]
+            elif path == "waiting":
+                out[path] = values
+            elif path != "scores":
+                out[f"belief.{new}"] = values
+    except (AttributeError, TypeError) as error:
+        raise IncompatibleState(f"the state of {data['policy']!r} is damaged: {error!r}") from error
+    return {
+        **data,
+        "version": VERSION,
+        "state": out,
+        "optional": ("waiting", "belief.squares", "belief.limits", "belief.logdet"),
+    }
 
 
 def _blank(cls: Any, data: dict[str, Any]) -> Any:
@@ -186,7 +193,7 @@ def _choice_data(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _pending(data: dict[str, Any], arms: int) -> dict[str, Any]:
+def _pending(data: Mapping[str, Any], arms: int) -> dict[str, Pending]:
     out = {}
     for key, each in data.items():
         if not 0 <= each["arm"] < arms:
@@ -217,6 +224,6 @@ def _thaw(value: Any) -> Any:
 def _generator(data: Any) -> Generator:
     if data["bit_generator"] not in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"):
         raise ValueError(f"unknown generator {data['bit_generator']!r}")
-    made = getattr(np.random, data["bit_generator"])()
-    made.state = _thaw(data)
-    return np.random.Generator(made)
+    bits = getattr(np.random, data["bit_generator"])()
+    bits.state = _thaw(data)
+    return np.random.Generator(bits)

@@ -1,7 +1,7 @@
 """UCB(delta): a multi-armed bandit that ignores the features.
 
-Score of arm a after n_a rewards: mean + scale sqrt(2 log(1/delta)/n_a); an arm without
-rewards comes before all others.
+Score of arm a after n_a rewards: mean + scale sqrt(2 log(1/delta)/n_a); an arm without rewards
+comes before all others.
 """
 
 from __future__ import annotations
@@ -11,76 +11,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.checks import between
-from rolf.kernel import implements, shared
-from rolf.linalg import argmax, pick, tie_shares
+from rolf.arms.table import Arms
+from rolf.estimators.arm_means import ArmMeans
+from rolf.kernel import implement
 from rolf.policies.base import Policy
-from rolf.policies.inputs import given, read_features, tuned
-from rolf.policies.operations import choose, estimate, probabilities, rebuild, update
-from rolf.types import Choice, FloatArray, Generator, IntArray, Seed
-
-UNSEEN = 1e300  # score of an arm without rewards; finite, so that ties can be measured
-
-
-class Params(NamedTuple):
-    arms: int
-    width: float  # scale sqrt(2 log(1/delta))
+from rolf.policies.composition import Params
+from rolf.policies.options import Baseline, at_least_zero
+from rolf.policies.rules import Optimistic, Situation, bounds, unseen_first
+from rolf.types import FloatArray, Seed
 
 
-class State(NamedTuple):
-    clock: IntArray  # rounds
-    counts: FloatArray
-    sums: FloatArray
-    estimates: FloatArray
-    scores: FloatArray
+class CountBound(NamedTuple):
+    """width = scale sqrt(2 log(1/delta))."""
+
+    width: float
 
 
-def init(params: Params) -> State:
-    counts, sums, estimates = np.zeros((3, params.arms))
-    scores = np.full(params.arms, UNSEEN)
-    return State(np.zeros(1, dtype=np.int64), counts, sums, estimates, scores)
+def _bounds(bound: CountBound, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
+    counts, estimates = now.belief.counts, now.belief.estimates
+    upper = estimates + bound.width / np.sqrt(np.maximum(counts, 1.0))
+    return estimates, unseen_first(counts, upper)
 
 
-@shared
-def rescore(params: Params, state: State, arm: int) -> None:
-    """Only the arm that was told changes: its width does not depend on the round."""
-    count = state.counts[arm]
-    state.estimates[arm] = state.sums[arm] / count
-    state.scores[arm] = state.estimates[arm] + params.width / math.sqrt(count)
-
-
-@implements(choose, Params)
-def _choose(
-    params: Params, state: State, features: FloatArray, available: IntArray, rng: Generator
-) -> Choice:
-    state.clock[0] += 1
-    arm, ties, _ = pick(state.scores, available, rng)
-    return Choice(arm, 1.0 / ties, argmax(state.estimates, available), arm, True)
-
-
-@implements(update, Params)
-def _update(params: Params, state: State, choice: Choice, row: FloatArray, reward: float) -> None:
-    state.counts[choice.arm] += 1.0
-    state.sums[choice.arm] += reward
-    rescore(params, state, choice.arm)
-
-
-@implements(estimate, Params)
-def _estimate(params: Params, state: State, features: FloatArray) -> FloatArray:
-    return state.estimates
-
-
-@implements(probabilities, Params)
-def _probabilities(
-    params: Params, state: State, features: FloatArray, available: IntArray
-) -> FloatArray:
-    return tie_shares(state.scores[available])
-
-
-@implements(rebuild, Params)
-def _rebuild(params: Params, state: State) -> None:
-    for arm in np.flatnonzero(state.counts):
-        rescore(params, state, int(arm))
+implement(CountBound, {bounds: _bounds})
 
 
 class UCB(Policy):
@@ -97,7 +50,6 @@ class UCB(Policy):
 
     name = "ucb"
     summary = "UCB(delta), a multi-armed bandit that ignores features"
-    totals = ("clock", "counts", "sums")
 
     def __init__(
         self,
@@ -109,11 +61,9 @@ class UCB(Policy):
         scale: float | None = None,
         seed: Seed = None,
     ) -> None:
-        options = given(locals())
-        arms = read_features(features)
-        delta = between("delta", delta, 0.0, 1.0)
-        noise = between("noise", noise, 0.0, math.inf)
-        known = noise if tuned(setting) else 1.0
-        factor = between("scale", known if scale is None else scale, 0.0, math.inf, inclusive=True)
-        params = Params(arms.count, factor * math.sqrt(-2.0 * math.log(delta)))
-        super().__init__(arms, params, init(params), options, seed)
+        arms = Arms.read(features)
+        baseline = Baseline.checked(setting, noise, delta)
+        known = baseline.noise if baseline.tuned else 1.0
+        factor = at_least_zero("scale", known if scale is None else scale)
+        bound = CountBound(factor * math.sqrt(-2.0 * math.log(baseline.delta)))
+        super().__init__(arms, Params(ArmMeans(arms.count), Optimistic(bound)), seed)

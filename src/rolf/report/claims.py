@@ -10,11 +10,12 @@ import numpy as np
 
 from rolf import environments, theory
 from rolf.augment import Augmentation
-from rolf.engine import play, simulate
 from rolf.errors import RolfWarning
-from rolf.plots import Curves
-from rolf.policies.catalog import policy_class
+from rolf.plots.regret import Curves
+from rolf.policies.registry import policy_class
 from rolf.report.plan import BASELINES
+from rolf.simulation import simulate
+from rolf.simulation.loop import play_policy
 
 ROLFS = ("RoLF-Lasso", "RoLF-Ridge")
 AGREES, DIFFERS = "agrees", "differs"
@@ -275,8 +276,7 @@ def _error(name: str, problem: environments.Problem) -> float:
     build: Any = policy_class(name)
     policy = build(problem.features, seed=0)
     rng = np.random.default_rng(0)
-    arms = np.arange(problem.features.shape[0])
-    play(policy.params, policy._state, problem.params, arms, policy._rng, rng, np.empty(1200))
+    play_policy(policy, problem, rng, np.empty(1200))
     return float(np.abs(policy.estimates() - problem.means).max())
 
 

@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rolf import plots
-from rolf.engine import describe_policies, progress_bar, simulate, versions
 from rolf.errors import InvalidArgument, RolfError, RolfWarning
+from rolf.plots import regret as plots
+from rolf.progress import progress_bar
 from rolf.report import page
 from rolf.report.claims import compare, judge
 from rolf.report.plan import Figure, Panel, figures
-from rolf.results import Result, Summary, load
+from rolf.simulation import simulate
+from rolf.simulation.results import Result, Summary, load_result, versions
+from rolf.simulation.specs import describe_policies
 
 
 class Played(NamedTuple):
@@ -127,7 +129,7 @@ def play_panel(
     }
     if resume and path.exists():
         try:
-            kept = load(path)
+            kept = load_result(path)
         except RolfError:
             kept = None  # cut off while it was written
         if kept is not None and kept.labels == list(panel.policies):

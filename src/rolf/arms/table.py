@@ -1,0 +1,154 @@
+"""The table of arms: features (K, d), and how the user calls the arms and the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rolf.errors import InvalidArgument, MissingExtra
+from rolf.types import FloatArray, IntArray
+
+
+def number_table(
+    values: Any,
+    argument: str = "features",
+    *,
+    rows: int | None = None,
+    columns: int | None = None,
+) -> FloatArray:
+    """A two-dimensional table of finite numbers, copied; if need be with this many rows or columns.
+
+    The one place where features are checked: a policy's, an augmentation's, a problem's, those
+    of a round, of past rounds and of arms that come later.
+    """
+    try:
+        table = np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise InvalidArgument(argument, values, "a (K, d) table of numbers") from None
+    if table.ndim != 2:
+        raise InvalidArgument(argument, f"shape {table.shape}", "a (K, d) table, one row per arm")
+    shape = (
+        table.shape[0] if rows is None else rows,
+        table.shape[1] if columns is None else columns,
+    )
+    if table.shape != shape:
+        raise InvalidArgument(argument, f"shape {table.shape}", f"shape {shape}")
+    if not np.isfinite(table).all():
+        row, column = np.argwhere(~np.isfinite(table))[0]
+        raise InvalidArgument(
+            argument, f"{table[row, column]} in row {row}, column {column}", "finite numbers"
+        )
+    return table
+
+
+class Arms:
+    """The arms of a policy: features (K, d), and how the user calls them.
+
+    ``categories`` are the values of columns of text, each of which may have become a column.
+    """
+
+    def __init__(
+        self,
+        features: FloatArray,
+        labels: Sequence[Any] | None,
+        columns: Sequence[Any] | None = None,
+        categories: Mapping[str, list[str]] | None = None,
+    ) -> None:
+        self.features = features
+        self.categories = dict(categories or {})
+        names = range(features.shape[1]) if columns is None else columns
+        self.columns = [str(name) for name in names]
+        self.count: int = features.shape[0]
+        self.named = labels is not None
+        self.labels: list[Any] = list(range(self.count)) if labels is None else list(labels)
+        self._positions: dict[Any, int] = {label: i for i, label in enumerate(self.labels)}
+        if len(self._positions) != self.count:
+            raise InvalidArgument("features", labels, "an index that names each arm once")
+
+    @classmethod
+    def read(cls, features: Any) -> Arms:
+        """At least two arms: an array, a nested list, or a DataFrame whose index names them."""
+        if isinstance(features, Arms):
+            return features
+        labels = index_labels(features)
+        table = number_table(features)
+        if table.shape[0] == 0 or table.shape[1] == 0:
+            raise InvalidArgument(
+                "features", f"shape {table.shape}", "at least one row and one column"
+            )
+        if table.shape[0] < 2:
+            raise InvalidArgument("features", "one arm", "at least two arms to choose from")
+        return cls(table, labels, getattr(features, "columns", None) if labels else None)
+
+    def position(self, label: Any, argument: str = "arm") -> int:
+        """Position of an arm, by the user's name for it."""
+        try:
+            if not isinstance(label, bool):
+                return self._positions[label]
+            raise KeyError(label)
+        except (KeyError, TypeError):
+            known = ", ".join(repr(each) for each in self.labels[:5])
+            more = ", ..." if self.count > 5 else ""
+            raise InvalidArgument(argument, label, f"one of {known}{more}") from None
+
+    def positions(self, labels: Sequence[Any], argument: str = "arms") -> IntArray:
+        """Positions of the arms of a history, in its order."""
+        listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+        return np.array([self.position(label, argument) for label in listed], dtype=np.int64)
+
+    def subset(self, available: Iterable[Any]) -> IntArray:
+        """Positions of some arms, ascending: a list of arms, or K booleans."""
+        if isinstance(available, str) or not isinstance(available, Iterable):
+            raise InvalidArgument("available", available, "a list of arms")
+        listed = available.tolist() if hasattr(available, "tolist") else list(available)
+        if any(isinstance(each, bool) for each in listed):
+            if len(listed) != self.count or not all(isinstance(each, bool) for each in listed):
+                raise InvalidArgument("available", listed, f"arms, or {self.count} booleans")
+            positions = [i for i, each in enumerate(listed) if each]
+        else:
+            positions = sorted({self.position(label, "available") for label in listed})
+        if not positions:
+            raise InvalidArgument("available", [], "at least one arm")
+        return np.array(positions, dtype=np.int64)
+
+    def round_features(self, features: Any) -> FloatArray:
+        """The features of one round, for the arms and columns known from the start."""
+        if features is None:
+            raise InvalidArgument("features", None, f"the round's features, {self.features.shape}")
+        if self.named and hasattr(features, "reindex"):  # rows and columns by name, in any order
+            if len(features.index) != self.count or set(features.index) != set(self.labels):
+                raise InvalidArgument(
+                    "features", list(features.index), "an index that names all arms"
+                )
+            features = self.ordered_columns(features).loc[self.labels]
+        return number_table(features, rows=self.count, columns=len(self.columns))
+
+    def ordered_columns(self, frame: Any) -> Any:
+        """A DataFrame with this table's columns, in this table's order."""
+        columns = {str(each): each for each in frame.columns}
+        if sorted(columns) != sorted(self.columns):
+            raise InvalidArgument("features", list(columns), f"the columns {self.columns}")
+        return frame[[columns[each] for each in self.columns]]
+
+    def labelled(self, values: FloatArray, columns: Sequence[str] | None = None) -> Any:
+        """Values of all arms as the user sees them: an array, or a Series with names; with
+        columns, a DataFrame."""
+        if not self.named:
+            return values
+        try:
+            import pandas
+        except ImportError as error:
+            hint = "arms with names need pandas: pip install 'rolf-bandits[all]'"
+            raise MissingExtra(hint) from error
+        if columns is not None:
+            return pandas.DataFrame(values, index=self.labels, columns=list(columns))
+        return pandas.Series(values, index=self.labels)
+
+
+def index_labels(features: Any) -> list[Any] | None:
+    """The names that the index of a DataFrame gives to the arms; None for anything else."""
+    if not (hasattr(features, "to_numpy") and hasattr(features, "index")):
+        return None
+    return [each.item() if isinstance(each, np.generic) else each for each in features.index]

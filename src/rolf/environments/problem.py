@@ -1,0 +1,140 @@
+"""What a problem is, to a person and to the engine."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from rolf.arms.table import number_table
+from rolf.checks import between
+from rolf.errors import InvalidArgument
+from rolf.kernel import implements, kernel
+from rolf.types import FloatArray, Generator, Seed
+
+# --- the operations that the engine calls ------------------------------------------------
+
+
+@kernel
+def look(problem: Any, round: int, rng: Generator) -> tuple[FloatArray, FloatArray, float]:
+    """Features (K, d), mean rewards (K,) and the best of them, in this round."""
+    raise NotImplementedError
+
+
+@kernel
+def respond(problem: Any, mean: float, rng: Generator) -> float:
+    """A reward with this mean."""
+    raise NotImplementedError
+
+
+GAUSSIAN, STUDENT, BERNOULLI = range(3)
+KINDS = {"gaussian": GAUSSIAN, "student": STUDENT, "bernoulli": BERNOULLI}
+
+
+class Fixed(NamedTuple):
+    """Fixed features and means; one class for every kind of rewards, so that one loop serves."""
+
+    features: FloatArray
+    means: FloatArray
+    best: float
+    noise: float
+    kind: int  # of rewards: a value of KINDS
+
+
+@implements(look, Fixed)
+def _look(problem: Fixed, round: int, rng: Generator) -> tuple[FloatArray, FloatArray, float]:
+    return problem.features, problem.means, problem.best
+
+
+@implements(respond, Fixed)
+def _respond(problem: Fixed, mean: float, rng: Generator) -> float:
+    if problem.kind == BERNOULLI:
+        return 1.0 if rng.random() < mean else 0.0
+    drawn = rng.standard_normal()
+    if problem.kind == STUDENT:  # from normals: rng.standard_t takes seconds to compile
+        first, second, third = rng.standard_normal(), rng.standard_normal(), rng.standard_normal()
+        # t_3 is z / sqrt(chi2_3 / 3), of variance 3
+        drawn /= math.sqrt(first * first + second * second + third * third)
+    return mean + problem.noise * drawn
+
+
+# --- what people hold -----------------------------------------------------------------------
+
+
+class Family(Protocol):
+    """A distribution over problems."""
+
+    def draw(self, seed: Seed = None) -> Problem: ...
+
+    def describe(self) -> dict[str, Any]: ...
+
+
+def kind_of_rewards(rewards: Any) -> str:
+    """Check the name of a kind of rewards."""
+    if not isinstance(rewards, str) or rewards not in KINDS:
+        raise InvalidArgument("rewards", rewards, '"gaussian", "student" or "bernoulli"')
+    return rewards
+
+
+class Problem:
+    """One bandit problem with fixed features.
+
+    Args:
+        features: (K, d) observed features.
+        means: (K,) true mean rewards.
+        noise: standard deviation of the rewards around their mean. Bernoulli rewards have
+            their own: what is given is not used, and ``.noise`` is the root of their mean
+            variance, sqrt(mean of m (1 - m)) over the arms.
+        rewards: how they scatter around the mean: "gaussian"; "student", heavy-tailed:
+            Student's t with 3 degrees of freedom; or "bernoulli": 1 with probability mean,
+            else 0, for means in [0, 1].
+    """
+
+    def __init__(
+        self, features: Any, means: Any, noise: float = 0.1, *, rewards: str = "gaussian"
+    ) -> None:
+        table = number_table(features)
+        try:
+            values = np.array(means, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidArgument("means", means, "numbers") from None
+        if values.shape != (table.shape[0],) or not np.isfinite(values).all():
+            raise InvalidArgument("means", means, f"{table.shape[0]} finite numbers, one per arm")
+        self.features: FloatArray = table
+        self.means: FloatArray = values
+        self.rewards = kind_of_rewards(rewards)
+        if rewards == "bernoulli":
+            if ((values < 0.0) | (values > 1.0)).any():
+                raise InvalidArgument("means", means, "between 0 and 1 for Bernoulli rewards")
+            self.noise = math.sqrt(float(np.mean(values * (1.0 - values))))
+        else:
+            self.noise = between("noise", noise, 0.0, math.inf, inclusive=True)
+
+    @property
+    def best(self) -> int:
+        """The best arm."""
+        return int(self.means.argmax())
+
+    @property
+    def params(self) -> Fixed:
+        kind = KINDS[self.rewards]
+        return Fixed(self.features, self.means, float(self.means.max()), self.noise, kind)
+
+    def reward(self, arm: int, rng: Generator) -> float:
+        """A reward of one arm."""
+        return float(respond(self.params, float(self.means[arm]), rng))
+
+    def describe(self) -> dict[str, Any]:
+        """The problem as plain data."""
+        return {
+            "problem": "fixed",
+            "features": self.features.tolist(),
+            "means": self.means.tolist(),
+            "noise": self.noise,
+            "rewards": self.rewards,
+        }
+
+    def __repr__(self) -> str:
+        arms, size = self.features.shape
+        return f"<Problem of {arms} arms with {size} features, noise {self.noise:g}>"

@@ -1,0 +1,150 @@
+"""Observed features that change every round.
+
+The mean reward of arm a in round t is x_{a,t}'theta + bias_a, where the features are drawn
+anew in each round and the bias is what latent features that stay give to the arm. With
+``latent="varying"`` the bias is drawn anew too: then nothing about it can be learned.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rolf.checks import between, generator, whole
+from rolf.environments.problem import look, respond
+from rolf.errors import InvalidArgument
+from rolf.kernel import implements
+from rolf.types import FloatArray, Generator, Seed
+
+
+class Varying(NamedTuple):
+    """features (K, d), bias (K,) and means (K,) are filled anew in every round."""
+
+    features: FloatArray
+    theta: FloatArray
+    bias: FloatArray
+    means: FloatArray
+    noise: float
+    spread: float  # of a bias that varies; 0 if it stays
+
+
+@implements(look, Varying)
+def _look(problem: Varying, round: int, rng: Generator) -> tuple[FloatArray, FloatArray, float]:
+    arms, size = problem.features.shape
+    best = -math.inf
+    for a in range(arms):
+        mean = 0.0
+        for j in range(size):
+            problem.features[a, j] = rng.standard_normal()
+            mean += problem.features[a, j] * problem.theta[j]
+        if problem.spread > 0.0:
+            problem.bias[a] = problem.spread * (2.0 * rng.random() - 1.0)
+        problem.means[a] = mean + problem.bias[a]
+        best = max(best, problem.means[a])
+    return problem.features, problem.means, best
+
+
+@implements(respond, Varying)
+def _respond(problem: Varying, mean: float, rng: Generator) -> float:
+    return mean + problem.noise * rng.standard_normal()
+
+
+class VaryingProblem:
+    """One problem whose observed features are drawn anew in every round.
+
+    Attributes:
+        features: (K, d) zeros: how many arms and features there are.
+        theta: (d,) coefficients of the observed features.
+        bias: (K,) what the latent features give to each arm.
+        noise: standard deviation of the rewards' noise.
+        spread: the bias is drawn anew from (-spread, spread) in every round; 0 if it stays.
+    """
+
+    def __init__(
+        self, arms: int, theta: FloatArray, bias: FloatArray, noise: float, spread: float
+    ) -> None:
+        self.features: FloatArray = np.zeros((arms, theta.size))
+        self.theta = theta
+        self.bias = bias
+        self.noise = noise
+        self.spread = spread
+
+    @property
+    def params(self) -> Varying:
+        arms, size = self.features.shape
+        return Varying(
+            np.zeros((arms, size)),
+            self.theta,
+            self.bias.copy(),
+            np.zeros(arms),
+            self.noise,
+            self.spread,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """The problem as plain data."""
+        return {
+            "problem": "varying",
+            "theta": self.theta.tolist(),
+            "bias": self.bias.tolist(),
+            "noise": self.noise,
+            "spread": self.spread,
+        }
+
+
+@dataclass(frozen=True)
+class VaryingFamily:
+    """A distribution over such problems; made by ``varying``."""
+
+    arms: int
+    observed: int
+    latent: str
+    share: float
+    noise: float
+    scale: float
+
+    def draw(self, seed: Seed = None) -> VaryingProblem:
+        """One problem."""
+        rng = generator(seed)
+        theta = rng.standard_normal(self.observed)
+        # The observed part has standard deviation |theta|, the latent one spread / sqrt(3).
+        theta *= self.scale * math.sqrt(self.share) / float(np.linalg.norm(theta))
+        spread = self.scale * math.sqrt(3.0 * (1.0 - self.share))
+        bias = rng.uniform(-spread, spread, self.arms)
+        moving = spread if self.latent == "varying" else 0.0
+        return VaryingProblem(self.arms, theta, bias, self.noise, moving)
+
+    def describe(self) -> dict[str, Any]:
+        return {"problem": "varying", **asdict(self)}
+
+
+def varying(
+    *,
+    arms: int = 30,
+    observed: int = 17,
+    latent: str = "fixed",
+    share: float = 0.5,
+    noise: float = 0.1,
+    scale: float = 0.5,
+) -> VaryingFamily:
+    """Problems whose observed features are standard normal, anew in every round.
+
+    Args:
+        arms: K.
+        observed: d.
+        latent: "fixed", which can be learned, or "varying", which nobody can learn.
+        share: of the variance of the mean rewards that the observed features carry, in (0, 1].
+        noise: standard deviation of the rewards' noise.
+        scale: standard deviation of the mean rewards.
+    """
+    arms = whole("arms", arms, 2)
+    observed = whole("observed", observed, 1)
+    if latent not in ("fixed", "varying"):
+        raise InvalidArgument("latent", latent, '"fixed" or "varying"')
+    share = between("share", share, 0.0, 1.0 + 1e-12)
+    noise = between("noise", noise, 0.0, math.inf, inclusive=True)
+    scale = between("scale", scale, 0.0, math.inf)
+    return VaryingFamily(arms, observed, latent, min(share, 1.0), noise, scale)

@@ -1,0 +1,106 @@
+"""What a posterior over the scales says: intervals, the chance of being best, merging.
+
+The posterior of all arms is a mixture of multivariate Student t distributions, one per component
+of ``scales.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rolf.kernel import kernel
+from rolf.types import FloatArray, IntArray
+
+
+@kernel
+def believed(model: Any, belief: Any, features: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Mean and variance of every arm (K,) as decisions see them, and the noise variance.
+
+    While all rewards were equal the variances are in units of the noise, and the noise variance
+    is given as -1. Means are relative to the belief's anchor.
+    """
+    raise NotImplementedError
+
+
+@kernel
+def posterior(model: Any, belief: Any, features: FloatArray) -> MixturePosterior:
+    """The posterior of all arms. Runs as Python only."""
+    raise NotImplementedError
+
+
+class MixturePosterior(NamedTuple):
+    """The posterior of all arms, component by component.
+
+    Given a component's noise variance s, the arms are means + sqrt(s) (reach L e + sqrt(alone) e')
+    with L L' = cov and e, e' standard normal; s is inverse gamma with the errors.
+    """
+
+    weights: FloatArray  # (L,)
+    errors: FloatArray  # (L,)
+    means: FloatArray  # (L, K)
+    variances: FloatArray  # (L, K), in units of s
+    reach: FloatArray  # (L, K, D)
+    alone: FloatArray  # (L, K)
+    cov: FloatArray  # (L, D, D)
+    degrees: float  # of freedom: rewards less one
+
+    def quantile(self, chance: float) -> FloatArray:
+        """Of every arm (K,), by bisection between the components' quantiles."""
+        from scipy.special import stdtr, stdtrit
+
+        spread = np.sqrt(self.errors[:, None] / self.degrees * self.variances)
+        each = self.means + spread * stdtrit(self.degrees, chance)
+        low, high = each.min(axis=0), each.max(axis=0)
+        spread = np.maximum(spread, 1e-300)
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            below = self.weights @ stdtr(self.degrees, (middle - self.means) / spread)
+            low = np.where(below < chance, middle, low)
+            high = np.where(below < chance, high, middle)
+        return np.asarray(0.5 * (low + high))
+
+    def best(self, arms: IntArray, draws: int) -> FloatArray:
+        """How often each arm (K,) is the best of ``arms`` in draws from the joint posterior."""
+        wins = np.zeros(self.means.shape[1])
+        rng = np.random.default_rng([int(self.degrees), draws])
+        shares = rng.multinomial(draws, self.weights / self.weights.sum())
+        for g in np.flatnonzero(shares):
+            values, vectors = np.linalg.eigh(self.cov[g])
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            reach = self.reach[g][arms] @ root
+            alone = np.sqrt(self.alone[g][arms])
+            for first in range(0, shares[g], 1000):  # in blocks: memory stays bounded
+                count = min(1000, shares[g] - first)
+                steps = rng.standard_normal((count, root.shape[1])) @ reach.T
+                steps += alone * rng.standard_normal((count, arms.size))
+                noise = np.sqrt(self.errors[g] / rng.chisquare(self.degrees, count))
+                drawn = self.means[g][arms] + steps * noise[:, None]
+                wins += np.bincount(arms[drawn.argmax(axis=1)], minlength=wins.size)
+        return wins / draws
+
+
+def align_levels(beliefs: list[dict[str, FloatArray]]) -> list[dict[str, FloatArray]]:
+    """Beliefs, as totals by name, with sums taken from the level of the first with rewards."""
+    prefix = "" if "counts" in beliefs[0] else "totals."
+    levels = [each["anchor"][0] for each in beliefs if each[f"{prefix}counts"].any()]
+    level = float(levels[0]) if levels else 0.0
+    return [_at_level(each, level, prefix) for each in beliefs]
+
+
+def _at_level(belief: dict[str, FloatArray], level: float, prefix: str) -> dict[str, FloatArray]:
+    counts, sums, squares = (belief[prefix + name] for name in ("counts", "sums", "squares"))
+    step = belief["anchor"][0] - level
+    growth = 2.0 * step * sums + counts * step * step
+    out = {
+        **belief,
+        "anchor": np.array([level]),
+        f"{prefix}sums": sums + counts * step,
+        # of every arm, or of all of them together
+        f"{prefix}squares": squares + (growth if squares.size > 1 else growth.sum()),
+    }
+    if f"{prefix}cross" in belief:
+        rows = belief[f"{prefix}rows"]
+        out[f"{prefix}cross"] = belief[f"{prefix}cross"] + step * rows.sum(0)
+    return out

@@ -1,0 +1,136 @@
+"""What an estimator is: a model, which stays fixed, a belief, which is carried, and operations.
+
+Model and belief are NamedTuples of arrays and numbers. An estimator's file ends with a table of
+its operations, ``estimator(Model, {...}, Traits(...))``. ``observe``, ``means`` and ``widths``
+are compiled as well; the others run as Python only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rolf.kernel import implement, kernel
+from rolf.types import Choice, FloatArray, IntArray
+
+
+@kernel
+def begin(model: Any, arms: int) -> Any:
+    """The belief before the first reward."""
+    raise NotImplementedError
+
+
+@kernel
+def observe(
+    model: Any, belief: Any, round: int, choice: Choice, row: FloatArray, reward: float
+) -> None:
+    """Take in the reward of a choice; ``row`` (d,) are the features that it had."""
+    raise NotImplementedError
+
+
+@kernel
+def means(model: Any, belief: Any, features: FloatArray) -> FloatArray:
+    """Estimated mean reward of every arm, (K,)."""
+    raise NotImplementedError
+
+
+@kernel
+def widths(model: Any, belief: Any, features: FloatArray) -> FloatArray:
+    """How uncertain each estimate is, (K,), in units of the noise."""
+    raise NotImplementedError
+
+
+@kernel
+def recompute(model: Any, belief: Any, round: int) -> None:
+    """Everything that follows from the totals, again from the totals."""
+    raise NotImplementedError
+
+
+@kernel
+def learn(model: Any, belief: Any, history: History) -> None:
+    """Add a history to the totals; ``recompute`` follows."""
+    raise NotImplementedError
+
+
+@kernel
+def learn_totals(model: Any, belief: Any, totals: ArmTotals) -> None:
+    """Add what was added up elsewhere to the totals; ``recompute`` follows."""
+    raise NotImplementedError
+
+
+class History(NamedTuple):
+    """Past rounds, (n,): arms, rewards, features (n, d) that the arms had, chances."""
+
+    positions: IntArray
+    rewards: FloatArray
+    rows: FloatArray
+    chances: FloatArray
+
+
+class ArmTotals(NamedTuple):
+    """Per arm, (K,): number, sum and sum of squares of rewards, each less ``level``."""
+
+    counts: FloatArray
+    sums: FloatArray
+    squares: FloatArray
+    level: float
+
+
+class Traits(NamedTuple):
+    """What saving, merging and checks have to know about a belief.
+
+    Attributes:
+        totals: arrays that add up over workers; everything else follows from them.
+        common: arrays that are the same in all beliefs to be added, once they are aligned.
+        derived: arrays too large to save: they are recomputed.
+        largest: the largest reward, in absolute value, that the arithmetic can hold.
+        align: brings the totals of several beliefs, by name, to where they can be added.
+    """
+
+    totals: tuple[str, ...]
+    common: tuple[str, ...] = ()
+    derived: tuple[str, ...] = ()
+    largest: float = math.inf
+    align: Callable[[list[dict[str, FloatArray]]], list[dict[str, FloatArray]]] | None = None
+
+
+_traits: dict[type, Traits] = {}
+
+
+def estimator(
+    model: type, table: Mapping[Callable[..., Any], Callable[..., Any]], traits: Traits
+) -> None:
+    """The operations and traits of the estimator whose model is of this class."""
+    implement(model, table)
+    _traits[model] = traits
+
+
+def traits_of(model: type) -> Traits:
+    """The traits of the estimator whose model is of this class."""
+    return _traits[model]
+
+
+# --- for beliefs that hold counts and sums of every arm --------------------------------------
+
+
+def arm_totals(arms: int, history: History, level: float = 0.0) -> ArmTotals:
+    """A history, added up per arm."""
+    values = history.rewards - level
+    counts = np.bincount(history.positions, minlength=arms).astype(np.float64)
+    sums = np.bincount(history.positions, weights=values, minlength=arms)
+    squares = np.bincount(history.positions, weights=values * values, minlength=arms)
+    return ArmTotals(counts, sums.astype(np.float64), squares.astype(np.float64), level)
+
+
+def add_history(model: Any, belief: Any, history: History) -> None:
+    """``learn`` for a belief with counts and sums."""
+    add_totals(model, belief, arm_totals(belief.counts.size, history))
+
+
+def add_totals(model: Any, belief: Any, totals: ArmTotals) -> None:
+    """``learn_totals`` for a belief with counts and sums."""
+    belief.counts[:] += totals.counts
+    belief.sums[:] += totals.sums + totals.level * totals.counts

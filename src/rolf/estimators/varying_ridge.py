@@ -1,0 +1,214 @@
+"""Ridge on the features of the round: alone, or beside a free bias for every arm.
+
+``VaryingRidge`` sees the features x_{a,t} and nothing else. ``BiasedRidge`` has the features
+[x_{a,t}, e_a]; the biases are eliminated, so the state is d x d.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from rolf.estimators.operations import (
+    History,
+    Traits,
+    arm_totals,
+    begin,
+    estimator,
+    learn,
+    means,
+    observe,
+    recompute,
+    widths,
+)
+from rolf.linalg import (
+    add,
+    add_outer,
+    dot,
+    inverse_root,
+    matvec,
+    root_update,
+    vecmat,
+    weighted_gram,
+)
+from rolf.types import Choice, FloatArray
+
+# --- features alone ----------------------------------------------------------------------------
+
+
+class VaryingRidge(NamedTuple):
+    """The number of features d and the penalty l."""
+
+    size: int
+    penalty: float
+
+
+class VaryingBelief(NamedTuple):
+    """sum x x' (d, d) and sum x y (d,) add up; root root' = M^-1, M = l I + sum x x', and
+    theta = M^-1 sum x y follow."""
+
+    moment: FloatArray
+    cross: FloatArray
+    root: FloatArray
+    theta: FloatArray
+
+
+def _begin(model: VaryingRidge, arms: int) -> VaryingBelief:
+    size = model.size
+    root = np.eye(size) / math.sqrt(model.penalty)
+    return VaryingBelief(np.zeros((size, size)), np.zeros(size), root, np.zeros(size))
+
+
+def _observe(
+    model: VaryingRidge,
+    belief: VaryingBelief,
+    round: int,
+    choice: Choice,
+    row: FloatArray,
+    reward: float,
+) -> None:
+    error = reward - dot(row, belief.theta)
+    gain, size = root_update(belief.root, row)
+    add(belief.theta, error / (1.0 + size), gain)
+    add(belief.cross, reward, row)
+    add_outer(belief.moment, 1.0, row, row)
+
+
+def _means(model: VaryingRidge, belief: VaryingBelief, features: FloatArray) -> FloatArray:
+    return matvec(features, belief.theta)
+
+
+def _widths(model: VaryingRidge, belief: VaryingBelief, features: FloatArray) -> FloatArray:
+    out = np.empty(features.shape[0])
+    for arm in range(features.shape[0]):
+        half = vecmat(features[arm], belief.root)
+        out[arm] = math.sqrt(dot(half, half))
+    return out
+
+
+def _recompute(model: VaryingRidge, belief: VaryingBelief, round: int) -> None:
+    moment = belief.moment + model.penalty * np.eye(model.size)
+    belief.root[:] = inverse_root(moment, model.penalty)
+    belief.theta[:] = belief.root @ (belief.root.T @ belief.cross)
+
+
+def _learn(model: VaryingRidge, belief: VaryingBelief, history: History) -> None:
+    belief.moment[:] += history.rows.T @ history.rows
+    belief.cross[:] += history.rows.T @ history.rewards
+
+
+estimator(
+    VaryingRidge,
+    {
+        begin: _begin,
+        observe: _observe,
+        means: _means,
+        widths: _widths,
+        recompute: _recompute,
+        learn: _learn,
+    },
+    Traits(totals=("moment", "cross")),
+)
+
+# --- features and a bias for every arm ------------------------------------------------------------
+
+
+class BiasedRidge(NamedTuple):
+    """The number of features d and the penalty l."""
+
+    size: int
+    penalty: float
+
+
+class BiasedBelief(NamedTuple):
+    """Additive totals first: counts, sums, feature sums (K, d), second moment (d, d) and
+    cross moment (d,). Then root root' = M^-1 and theta = M^-1 q, with
+
+        M = l I + sum x x' - sum_a c_a c_a' / (N_a + l)
+        q =       sum x y  - sum_a c_a S_a  / (N_a + l),   c_a the feature sum of arm a.
+    """
+
+    counts: FloatArray
+    sums: FloatArray
+    feature_sums: FloatArray
+    moment: FloatArray
+    cross: FloatArray
+    root: FloatArray
+    theta: FloatArray
+
+
+def _biased_begin(model: BiasedRidge, arms: int) -> BiasedBelief:
+    size = model.size
+    return BiasedBelief(
+        counts=np.zeros(arms),
+        sums=np.zeros(arms),
+        feature_sums=np.zeros((arms, size)),
+        moment=np.zeros((size, size)),
+        cross=np.zeros(size),
+        root=np.eye(size) / np.sqrt(model.penalty),
+        theta=np.zeros(size),
+    )
+
+
+def _biased_observe(
+    model: BiasedRidge,
+    belief: BiasedBelief,
+    round: int,
+    choice: Choice,
+    row: FloatArray,
+    reward: float,
+) -> None:
+    # M grows by w z z' with z = x - c_a/(N_a + l), w = 1 - 1/(N_a + l + 1)
+    arm = choice.arm
+    total = belief.counts[arm] + model.penalty
+    weight = total / (total + 1.0)
+    centred = row - belief.feature_sums[arm] / total
+    scaled = centred * np.sqrt(weight)
+    bias = (belief.sums[arm] - dot(belief.feature_sums[arm], belief.theta)) / total
+    error = reward - dot(row, belief.theta) - bias
+    gain, size = root_update(belief.root, scaled)
+    add(belief.theta, np.sqrt(weight) * error / (1.0 + size), gain)
+    belief.counts[arm] += 1.0
+    belief.sums[arm] += reward
+    add(belief.feature_sums[arm], 1.0, row)
+    add(belief.cross, reward, row)
+    add_outer(belief.moment, 1.0, row, row)
+
+
+def _biased_means(model: BiasedRidge, belief: BiasedBelief, features: FloatArray) -> FloatArray:
+    explained = matvec(belief.feature_sums, belief.theta)
+    bias = (belief.sums - explained) / (belief.counts + model.penalty)
+    return matvec(features, belief.theta) + bias
+
+
+def _biased_recompute(model: BiasedRidge, belief: BiasedBelief, round: int) -> None:
+    weights = 1.0 / (belief.counts + model.penalty)
+    moment = belief.moment - weighted_gram(belief.feature_sums, weights)
+    moment[np.diag_indices_from(moment)] += model.penalty
+    belief.root[:] = inverse_root(moment, model.penalty)
+    cross = belief.cross - belief.feature_sums.T @ (belief.sums * weights)
+    belief.theta[:] = belief.root @ (belief.root.T @ cross)
+
+
+def _biased_learn(model: BiasedRidge, belief: BiasedBelief, history: History) -> None:
+    totals = arm_totals(belief.counts.size, history)
+    belief.counts[:] += totals.counts
+    belief.sums[:] += totals.sums
+    np.add.at(belief.feature_sums, history.positions, history.rows)
+    belief.moment[:] += history.rows.T @ history.rows
+    belief.cross[:] += history.rows.T @ history.rewards
+
+
+estimator(
+    BiasedRidge,
+    {
+        begin: _biased_begin,
+        observe: _biased_observe,
+        means: _biased_means,
+        recompute: _biased_recompute,
+        learn: _biased_learn,
+    },
+    Traits(totals=("counts", "sums", "feature_sums", "moment", "cross")),
+)

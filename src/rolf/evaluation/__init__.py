@@ -1,0 +1,1 @@
+"""Policies on logged decisions: logs, replay, off-policy estimates, and their result."""

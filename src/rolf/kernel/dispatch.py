@@ -1,0 +1,178 @@
+"""Operations that find their body by a class, in Python and in compiled code alike.
+
+Compiled code finds bodies through ``numba.extending.overload`` on the class of the first
+argument, because functions passed as arguments or closures miss Numba's disk cache in every
+new process.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+from rolf.errors import RolfError
+from rolf.kernel.cache import cache_folder, numba_cache
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Body = TypeVar("Body", bound=Callable[..., Any])
+
+# Sums may be reordered so that they vectorise; NaN and infinity keep their meaning.
+FAST = {"reassoc", "contract", "nsz"}
+
+_bodies: dict[Any, dict[type, Callable[..., Any]]] = {}
+_registered: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
+_active = False
+_lock = threading.RLock()
+
+
+def kernel(stub: Callable[P, R]) -> Callable[P, R]:
+    """An operation whose body is found by the class of its first argument."""
+    bodies: dict[type, Callable[..., Any]] = {}
+
+    @functools.wraps(stub)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = bodies[type(args[0])](*args, **kwargs)
+        return result
+
+    _bodies[call] = bodies
+    _register(call, lambda params, *_: bodies.get(getattr(params, "instance_class", None)))  # type: ignore[arg-type]
+    return call
+
+
+def implement(cls: type, table: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
+    """The bodies of operations for first arguments of class ``cls``, as one table."""
+    for operation, body in table.items():
+        _bodies[operation][cls] = body
+
+
+def implements(operation: Callable[..., Any], cls: type) -> Callable[[Body], Body]:
+    """One entry of such a table, as a decorator."""
+
+    def decorate(body: Body) -> Body:
+        implement(cls, {operation: body})
+        return body
+
+    return decorate
+
+
+def has_body(operation: Callable[..., Any], cls: type) -> bool:
+    """Whether ``operation`` has a body for first arguments of class ``cls``."""
+    return cls in _bodies[operation]
+
+
+def body_of(operation: Callable[P, R], cls: type) -> Callable[P, R]:
+    """The body of ``operation`` for first arguments of class ``cls``, to call directly."""
+    if not has_body(operation, cls):
+        where = f"{cls.__module__}.{cls.__qualname__}"
+        name = getattr(operation, "__name__", "operation")
+        raise RolfError(
+            f"{where} has no body for {name}: name one in implement({cls.__qualname__}, "
+            f"{{{name}: ...}})"
+        )
+    return _bodies[operation][cls]
+
+
+def shared(function: Callable[P, R]) -> Callable[P, R]:
+    """A helper that is compiled as it stands when a compiled function calls it."""
+    _register(function, lambda *_: function)
+    return function
+
+
+def primitive(loops: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Whole-array NumPy online, ``loops`` when compiled. For linear algebra only."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        _register(function, lambda *_: loops)
+        return function
+
+    return decorate
+
+
+def looped(function: Callable[P, R]) -> Callable[P, R]:
+    """A scalar loop by nature: compiled online as well."""
+    ready: list[Callable[P, R]] = []
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not ready:
+            title = function.__name__.strip("_").replace("_", " ") + ", online"
+            ready.append(compiled(function, title=title))
+        return ready[0](*args, **kwargs)
+
+    _register(call, lambda *_: function)
+    return call
+
+
+def _register(call: Callable[..., Any], find: Callable[..., Any]) -> None:
+    _registered.append((call, find))
+    if _active:
+        _overload(call, find)
+
+
+def _overload(call: Callable[..., Any], find: Callable[..., Any]) -> None:
+    from numba.extending import overload
+
+    overload(call, jit_options={"fastmath": FAST}, strict=False)(find)
+
+
+def activate() -> None:
+    """Tell Numba about everything registered so far and from now on."""
+    global _active
+    with _lock:
+        if not _active:
+            for call, find in _registered:
+                _overload(call, find)
+            _active = True
+
+
+def modules() -> set[str]:
+    """The modules of everything that compiled code may call."""
+    names = {call.__module__ for call, _ in _registered}
+    return names | {body.__module__ for bodies in _bodies.values() for body in bodies.values()}
+
+
+def compiled(function: Callable[P, R], *classes: type, title: str) -> Callable[P, R]:
+    """The Numba version of ``function``, kept on disk between processes.
+
+    ``classes`` are the params classes that decide which kernels it will call. If one of them
+    lives outside this package, its file counts as a source too; if it has no file (a notebook,
+    a prompt), nothing is kept on disk.
+    """
+    with _lock:
+        activate()
+        import numba
+
+        folder = cache_folder({cls.__module__ for cls in classes}, modules())
+        with numba_cache(folder):
+            dispatcher = numba.njit(function, cache=folder is not None, nogil=True, fastmath=FAST)
+        marker = folder / f"{title}.compiled" if folder else None
+        if marker is not None and marker.exists():
+            return dispatcher  # type: ignore[no-any-return]
+
+    done: list[bool] = []
+
+    @functools.wraps(function)
+    def first(*args: P.args, **kwargs: P.kwargs) -> R:
+        if done:
+            result: R = dispatcher(*args, **kwargs)
+            return result
+        with _lock:
+            if not done:
+                print(f"rolf: compiling {title} (once) ...", file=sys.stderr, flush=True)
+            start = time.perf_counter()
+            if not done:
+                dispatcher.compile(tuple(numba.typeof(value) for value in args))
+                took = time.perf_counter() - start
+                print(f"rolf: {title} compiled in {took:.1f} s", file=sys.stderr, flush=True)
+                if marker is not None:
+                    marker.touch()
+                done.append(True)
+        again: R = dispatcher(*args, **kwargs)
+        return again
+
+    return first

@@ -1,0 +1,74 @@
+"""States as named arrays: found, copied, restored, and as JSON-compatible data.
+
+A state is nested NamedTuples of arrays; an array's name is its dotted path.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+
+def find(state: Any, path: str) -> Any:
+    """The array at a dotted path."""
+    return reduce(getattr, path.split("."), state)
+
+
+def arrays(state: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """All arrays, by dotted path."""
+    for name in state._fields:
+        value = getattr(state, name)
+        path = f"{prefix}{name}"
+        if isinstance(value, np.ndarray):
+            yield path, value
+        else:
+            yield from arrays(value, path + ".")
+
+
+def copied(state: Any) -> Any:
+    """The same nested NamedTuples with arrays of their own."""
+    return type(state)(
+        *(each.copy() if isinstance(each, np.ndarray) else copied(each) for each in state)
+    )
+
+
+def remember(state: Any) -> Callable[[], None]:
+    """A function that gives every array the values that it has now."""
+    before = [(array, array.copy()) for _, array in arrays(state)]
+
+    def restore() -> None:
+        for array, values in before:
+            array[...] = values
+
+    return restore
+
+
+def under(paths: Iterable[str], path: str) -> bool:
+    """Whether a path is one of these, or below one of them."""
+    return any(path == each or path.startswith(each + ".") for each in paths)
+
+
+def pack(array: Any) -> list[Any]:
+    """An array to the last bit: its type, its shape, and its bytes as text."""
+    return [array.dtype.str, list(array.shape), base64.b64encode(array.tobytes()).decode()]
+
+
+def unpack(data: Any) -> Any:
+    """An array that was packed; nested lists of numbers, as older versions wrote, are read too."""
+    if isinstance(data, list) and len(data) == 3 and isinstance(data[0], str):
+        kind, shape, text = data
+        return np.frombuffer(base64.b64decode(text), dtype=kind).reshape(shape)
+    return np.array(data)
+
+
+def fill(state: Any, packed: Mapping[str, Any]) -> None:
+    """Write packed arrays into a state; a shape or type that does not fit raises ValueError."""
+    for path, data in packed.items():
+        array, values = find(state, path), unpack(data)
+        if values.shape != array.shape or not np.can_cast(values.dtype, array.dtype, "same_kind"):
+            raise ValueError(f"{path} has shape {values.shape} and type {values.dtype}")
+        array[...] = values

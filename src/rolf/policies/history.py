@@ -1,0 +1,128 @@
+"""What a policy may learn from before its first ask: past rounds, or totals per arm."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rolf.arms.table import Arms, number_table
+from rolf.checks import as_number
+from rolf.errors import InvalidArgument, RolfError
+from rolf.estimators.operations import ArmTotals, History
+from rolf.policies import arrays
+from rolf.policies.composition import can_learn
+from rolf.policies.operations import learn, learn_totals, rebuild
+from rolf.types import FloatArray
+
+
+class LearnsHistory:
+    """The part of a policy that takes in history."""
+
+    name: ClassVar[str]
+    varying: ClassVar[bool]
+    totals: tuple[str, ...]
+    arms: Arms
+    params: Any
+    _state: Any
+    _lock: threading.RLock
+
+    def _number(self, reward: Any) -> float:
+        raise NotImplementedError
+
+    def learn(
+        self,
+        arms: Sequence[Any],
+        rewards: Sequence[float] | FloatArray,
+        *,
+        features: Any = None,
+        probabilities: Any = None,
+    ) -> None:
+        """Take in history from before: which arms were played and what they gave.
+
+        The rounds count on the clock; forced exploration is not shortened by them.
+
+        Args:
+            arms: the arm of each past round.
+            rewards: its reward.
+            features: (n, d) features that each had, for policies that take them.
+            probabilities: with which chance each was chosen, for policies that weigh
+                rewards by it; uniform by default.
+        """
+        positions = self.arms.positions(arms)
+        values = np.array([self._number(v) for v in np.asarray(rewards, dtype=object).ravel()])
+        count = positions.size
+        if values.size != count:
+            raise InvalidArgument("rewards", f"{values.size} rewards", f"{count}, one per arm")
+        rows = self._history_features(features, count)
+        chances = self._history_chances(probabilities, count)
+        if count:
+            history = History(positions, values, rows, chances)
+            self._take_in(learn, history, count)
+
+    def learn_totals(
+        self, counts: Any, sums: Any, squares: Any = None, *, level: float = 0.0
+    ) -> None:
+        """Take in history that was added up per arm: where a policy starts from totals.
+
+        The rewards count on the clock, as in ``learn``. Policies whose estimates need more than
+        totals per arm (features that vary, pseudo-rewards) refuse.
+
+        Args:
+            counts: (K,) number of rewards of every arm.
+            sums: (K,) their sums.
+            squares: (K,) the sums of their squares; needed by policies that learn the noise.
+            level: was taken off each reward before sums and squares; keeps digits where
+                rewards are far from zero.
+        """
+        given = {"counts": counts, "sums": sums, "squares": sums if squares is None else squares}
+        columns = {}
+        for name, values in given.items():
+            column = number_table([values] if np.ndim(values) == 1 else values, name)
+            if column.shape != (1, self.arms.count):
+                raise InvalidArgument(name, values, f"{self.arms.count} numbers, one per arm")
+            columns[name] = column[0]
+        counts = columns["counts"]
+        if (counts < 0.0).any() or (counts != np.floor(counts)).any():
+            raise InvalidArgument("counts", counts.tolist(), "whole numbers, at least 0")
+        if squares is None and any(path.endswith("squares") for path in self.totals):
+            raise InvalidArgument("squares", None, f"sums of squares, which {self.name} needs")
+        totals = ArmTotals(counts, columns["sums"], columns["squares"], as_number(level))
+        self._take_in(learn_totals, totals, int(counts.sum()))
+
+    def _take_in(self, operation: Callable[..., None], history: Any, rounds: int) -> None:
+        """Add a history to the totals and rebuild the rest; all or nothing."""
+        if not can_learn(operation, self.params):
+            words = "totals per arm" if operation is learn_totals else "history"
+            raise RolfError(f"{self.name or type(self).__name__} cannot take in {words}")
+        with self._lock:
+            restore = arrays.remember(self._state)
+            try:
+                operation(self.params, self._state, history)
+                self._state.clock[0] += rounds
+                rebuild(self.params, self._state)
+            except np.linalg.LinAlgError as error:
+                restore()
+                raise RolfError(
+                    "the features are too far from each other in scale to be solved for: "
+                    "centre or scale them"
+                ) from error
+
+    def _history_features(self, features: Any, count: int) -> FloatArray:
+        if self.varying:
+            if features is None:
+                raise InvalidArgument("features", None, "the features that each past round had")
+            return number_table(features, rows=count, columns=self.arms.features.shape[1])
+        if features is not None:
+            raise InvalidArgument("features", features, f"nothing: {self.name} has fixed features")
+        return np.zeros((count, 0))
+
+    def _history_chances(self, values: Any, count: int) -> FloatArray:
+        if values is None:
+            return np.full(count, 1.0 / self.arms.count)
+        chances = np.array(values, dtype=np.float64).ravel()
+        if chances.size != count or not ((chances > 0.0) & (chances <= 1.0)).all():
+            raise InvalidArgument("probabilities", values, f"{count} chances in (0, 1]")
+        return chances

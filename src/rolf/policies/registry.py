@@ -1,0 +1,131 @@
+"""The registry: every policy by name, for simulations, experiments, replay and commands alike.
+
+A policy is named in one of four ways:
+
+* by its name in the catalogue: a policy in a file of its own becomes part of the library by one
+  line there; the documentation and the tests that hold for every policy walk that table;
+* by the name of an entry point of an installed package, in the group ``rolf.policies``;
+* as ``package.module:Class``;
+* as the class itself, in Python.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Iterable
+from functools import reduce
+from typing import Any
+
+from rolf.errors import InvalidArgument, UnknownPolicy
+from rolf.policies.base import Policy
+
+CATALOG: dict[str, str] = {
+    "rolf-bayes": "rolf.policies.rolf_bayes:RoLFBayes",
+    "rolf-bayes-varying": "rolf.policies.rolf_bayes_varying:RoLFBayesVarying",
+    "rolf-lasso": "rolf.policies.rolf_lasso:RoLFLasso",
+    "rolf-ridge": "rolf.policies.rolf_ridge:RoLFRidge",
+    "rolf-varying": "rolf.policies.rolf_varying:RoLFVarying",
+    "linucb": "rolf.policies.linucb:LinUCB",
+    "linucb-varying": "rolf.policies.linucb_varying:LinUCBVarying",
+    "lints": "rolf.policies.lints:LinTS",
+    "oful": "rolf.policies.oful:OFUL",
+    "drlasso": "rolf.policies.drlasso:DRLasso",
+    "ucb": "rolf.policies.ucb:UCB",
+    "ucb1": "rolf.policies.ucb1:UCB1",
+    "kl-ucb": "rolf.policies.kl_ucb:KLUCB",
+    "beta-ts": "rolf.policies.beta_ts:BetaTS",
+}
+GROUP = "rolf.policies"  # of entry points
+
+
+def find_policy(policy: Any) -> Any:
+    """What a policy's name stands for; anything that is not text is given back as it is.
+
+    A reference ``package.module:Class`` may be to any class with ``ask`` and ``tell``.
+    """
+    if not isinstance(policy, str):
+        return policy
+    if policy in CATALOG:
+        return _imported(policy, CATALOG[policy])
+    if ":" in policy:
+        return _imported(policy, policy)
+    if policy in Policy.named:
+        return Policy.named[policy]
+    for entry in _entry_points():
+        if entry.name == policy:
+            return _imported(policy, entry.value)
+    known = [*CATALOG, *(name for name in Policy.named if name not in CATALOG)]
+    known += [entry.name for entry in _entry_points() if entry.name not in known]
+    wanted = one_of(policy, known) + ", an entry point, or package.module:Class"
+    raise UnknownPolicy("policy", policy, wanted)
+
+
+def policy_class(policy: Any) -> type[Policy]:
+    """The class of a policy: a name, ``package.module:Class``, or the class itself."""
+    found = find_policy(policy)
+    if not (isinstance(found, type) and issubclass(found, Policy)):
+        raise UnknownPolicy("policy", policy, "a policy's name, or a subclass of rolf.Policy")
+    return found
+
+
+def policy_name(cls: type[Policy]) -> str:
+    """What finds a class again, also in another process that can import it."""
+    reference = f"{cls.__module__}:{cls.__qualname__}"
+    if CATALOG.get(cls.name) == reference:
+        return cls.name
+    for entry in _entry_points():
+        if entry.value == reference:
+            return str(entry.name)
+    if cls.name and "<locals>" in reference:  # nobody can import it: known in this process alone
+        return cls.name
+    return reference
+
+
+def policy_classes() -> list[type[Policy]]:
+    """All classes of the catalogue, in its order."""
+    return [policy_class(name) for name in CATALOG]
+
+
+def option_names(build: Any) -> list[str] | None:
+    """The options that a class takes; None where it takes any, or does not tell."""
+    try:
+        parameters = inspect.signature(build).parameters
+    except (TypeError, ValueError):
+        return None
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return None
+    return [each for each in parameters if each not in ("features", "seed")]
+
+
+def check_options(build: Any, options: Iterable[str], argument: str = "options") -> None:
+    """Whether a class takes all of these options."""
+    known = option_names(build)
+    for option in options:
+        if option == "seed" or (known is not None and option not in known):
+            name = getattr(build, "name", "") or getattr(build, "__name__", repr(build))
+            wanted = f"an option of {name}, {one_of(option, known or [])}"
+            raise InvalidArgument(argument, option, wanted)
+
+
+def one_of(got: Any, known: Iterable[str]) -> str:
+    """What there is, and what was probably meant."""
+    names = list(known)
+    close = difflib.get_close_matches(got, names, n=1) if isinstance(got, str) else []
+    return "one of " + ", ".join(names) + "".join(f"; did you mean {each!r}?" for each in close)
+
+
+def _imported(policy: str, reference: str) -> Any:
+    module, _, path = reference.partition(":")
+    try:
+        return reduce(getattr, path.split("."), importlib.import_module(module))
+    except (ImportError, AttributeError, ValueError) as error:
+        wanted = f"something that can be imported here ({type(error).__name__}: {error})"
+        raise UnknownPolicy("policy", policy, wanted) from error
+
+
+def _entry_points() -> Any:
+    from importlib import metadata
+
+    return metadata.entry_points(group=GROUP)

@@ -1,0 +1,101 @@
+"""The loop over rounds: the same functions as Python and through Numba."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rolf.environments.lower_bounds import two_arms
+from rolf.environments.problem import look, respond
+from rolf.environments.varying_problems import varying
+from rolf.errors import InvalidArgument
+from rolf.kernel import compiled
+from rolf.policies.operations import choose, update
+from rolf.policies.registry import policy_class, policy_classes
+from rolf.types import FloatArray, Generator, IntArray
+
+
+def play(
+    params: Any,
+    state: Any,
+    problem: Any,
+    available: IntArray,
+    policy_rng: Generator,
+    problem_rng: Generator,
+    regret: FloatArray,
+) -> None:
+    """Play ``regret.size`` rounds and write the cumulative regret into ``regret``."""
+    total = 0.0
+    for round in range(regret.size):
+        features, means, best = look(problem, round, problem_rng)
+        choice = choose(params, state, features, available, policy_rng)
+        reward = respond(problem, means[choice.arm], problem_rng)
+        update(params, state, choice, features[choice.arm], reward)
+        total += best - means[choice.arm]
+        regret[round] = total
+
+
+def play_online(
+    policy: Any, varying: bool, problem: Any, problem_rng: Generator, regret: FloatArray
+) -> None:
+    """The same rounds through ``ask`` and ``tell``, for a policy that is any Python object."""
+    total = 0.0
+    for round in range(regret.size):
+        features, means, best = look(problem, round, problem_rng)
+        decision = policy.ask(features=features) if varying else policy.ask()
+        arm = getattr(decision, "arm", decision)
+        if (
+            isinstance(arm, bool)
+            or not isinstance(arm, int | np.integer)
+            or not 0 <= arm < means.size
+        ):
+            wanted = f"an arm from 0 to {means.size - 1}, or an object with one as .arm"
+            raise InvalidArgument(f"{type(policy).__name__}.ask()", decision, wanted)
+        reward = respond(problem, means[arm], problem_rng)
+        policy.tell(decision, reward)
+        total += best - means[arm]
+        regret[round] = total
+
+
+def play_policy(
+    policy: Any,
+    problem: Any,
+    problem_rng: Generator,
+    regret: FloatArray,
+    loop: Callable[..., None] = play,
+) -> None:
+    """``play`` for a policy of rolf's kind, from where it stands."""
+    everything = np.arange(problem.features.shape[0])
+    loop(policy.params, policy._state, problem.params, everything, policy._rng, problem_rng, regret)
+
+
+def ready_loop(
+    cls: Any, problem: Any, options: Mapping[str, Any] | None = None
+) -> Callable[..., None]:
+    """``play`` compiled for this policy and this kind of problem: it has played no round."""
+    policy: Any = cls(problem.features, seed=0, **(options or {}))
+    key = (*policy.part_classes(), type(problem.params))
+    if key not in _loops:
+        title = f"{cls.name or cls.__name__} on {key[-1].__name__.lower()} features"
+        _loops[key] = compiled(play, *key, title=title)
+    play_policy(policy, problem, np.random.default_rng(0), np.empty(0), _loops[key])
+    return _loops[key]
+
+
+_loops: dict[tuple[type, ...], Callable[..., None]] = {}
+
+
+def compile_all(names: Iterable[str] | None = None) -> None:
+    """Compile policies now, so that no later process has to."""
+    fixed, moving = two_arms(), varying(arms=2, observed=1).draw(0)
+    for cls in policy_classes() if names is None else map(policy_class, names):
+        build: Any = cls
+        ready_loop(cls, fixed)
+        if cls.varying:
+            ready_loop(cls, moving)
+        else:  # what is compiled online too
+            online = build(fixed.features, seed=0)
+            online.tell(online.ask(), 0.0)
+            online.learn([0, 1], [0.0, 1.0])

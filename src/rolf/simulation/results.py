@@ -1,0 +1,191 @@
+"""What a simulation gives back: regret of every policy, run and round, and where it is from."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rolf.checks import whole
+from rolf.errors import InvalidArgument, RolfError
+from rolf.plots import regret as plots
+from rolf.types import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMAT = "rolf-result"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cumulative regret of one policy over the runs."""
+
+    policy: str
+    runs: int
+    rounds: int
+    mean: float
+    std: float
+    stderr: float
+    min: float
+    q25: float
+    median: float
+    q75: float
+    max: float
+
+
+class Summary(Sequence[Row]):
+    """A table with one row a policy; prints readably."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.rows = rows
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The rows as plain dicts."""
+        return [{f.name: getattr(row, f.name) for f in fields(Row)} for row in self.rows]
+
+    def to_csv(self, path: str | Path) -> Path:
+        """Write the table as CSV."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("w", newline="") as file:
+            writer = csv.DictWriter(file, [f.name for f in fields(Row)])
+            writer.writeheader()
+            writer.writerows(self.to_dicts())
+        return target
+
+    def __str__(self) -> str:
+        head = [f.name for f in fields(Row)]
+        body = [
+            [value if isinstance(value, str) else f"{value:.4g}" for value in row.values()]
+            for row in self.to_dicts()
+        ]
+        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+        lines = []
+        for cells in [head, *body]:
+            first = cells[0].ljust(widths[0])
+            rest = [c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True)]
+            lines.append("  ".join([first, *rest]))
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+class Result:
+    """Cumulative regret of several policies over many runs.
+
+    Attributes:
+        labels: the policies.
+        regret: (policies, runs, rounds), cumulative.
+        config: problem, policies, rounds, runs, seed and versions, as plain data.
+    """
+
+    def __init__(self, labels: Sequence[str], regret: FloatArray, config: dict[str, Any]) -> None:
+        self.labels = list(labels)
+        self.regret = regret
+        self.config = config
+
+    def __getitem__(self, label: str) -> FloatArray:
+        """Cumulative regret (runs, rounds) of one policy."""
+        if label not in self.labels:
+            raise InvalidArgument("label", label, "one of " + ", ".join(self.labels))
+        values: FloatArray = self.regret[self.labels.index(label)]
+        return values
+
+    def summary(self, round: int | None = None) -> Summary:
+        """Mean, spread and quantiles over the runs after ``round`` rounds (all by default)."""
+        rounds = self.regret.shape[2]
+        at = rounds if round is None else whole("round", round, 1, rounds)
+        rows = []
+        for label, values in zip(self.labels, self.regret[:, :, at - 1], strict=True):
+            runs = values.size
+            spread = float(values.std(ddof=1)) if runs > 1 else 0.0
+            quantiles = [float(q) for q in np.quantile(values, [0.0, 0.25, 0.5, 0.75, 1.0])]
+            mean = float(values.mean())
+            rows.append(Row(label, runs, at, mean, spread, spread / runs**0.5, *quantiles))
+        return Summary(rows)
+
+    def curves(self) -> plots.Curves:
+        """Mean and standard deviation over the runs, for every policy and round."""
+        return plots.curves_of(self.labels, self.regret)
+
+    def plot(
+        self, path: str | Path | None = None, *, title: str | None = None, logarithmic: bool = False
+    ) -> Figure:
+        """Regret over rounds, mean and one standard deviation; written to ``path`` if given."""
+        figure = plots.regret_figure(self.curves(), title=title, logarithmic=logarithmic)
+        if path is not None:
+            plots.save(figure, path)
+        return figure
+
+    def save(self, path: str | Path) -> Path:
+        """Write a Parquet file: one row a policy and run, configuration in its metadata."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        policies, runs, rounds = self.regret.shape
+        table = pa.table(
+            {
+                "policy": np.repeat(np.array(self.labels, dtype=object), runs),
+                "run": np.tile(np.arange(runs), policies),
+                "regret": pa.FixedSizeListArray.from_arrays(self.regret.ravel(), rounds),
+            }
+        )
+        about = {"format": FORMAT, "version": VERSION, "labels": self.labels, "config": self.config}
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table.replace_schema_metadata({"rolf": json.dumps(about)}), target)
+        return target
+
+    def __repr__(self) -> str:
+        policies, runs, rounds = self.regret.shape
+        return f"<Result of {policies} policies, {runs} runs, {rounds} rounds>"
+
+
+def load_result(path: str | Path) -> Result:
+    """Read back what ``Result.save`` wrote."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise RolfError(f"{path}: cannot be read as Parquet ({error})") from error
+    about = json.loads((table.schema.metadata or {}).get(b"rolf", b"{}"))
+    if about.get("format") != FORMAT:
+        raise RolfError(f"{path}: was not written by rolf")
+    if about.get("version") != VERSION:
+        raise RolfError(f"{path}: has version {about.get('version')}, this rolf reads {VERSION}")
+    labels = about["labels"]
+    flat = table.column("regret").combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    runs = table.num_rows // max(len(labels), 1)
+    return Result(labels, flat.reshape(len(labels), runs, -1), about["config"])
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result depends on."""
+    import platform
+    from importlib import metadata
+
+    out = {"python": platform.python_version()}
+    for name in ("rolf-bandits", "numpy", "numba"):
+        try:
+            out[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            out[name] = "not installed"
+    return out
