@@ -1,17 +1,22 @@
-# make run    the environment, the install, and the main job: results into out/
-# make test   the environment, the install, and every check
-# make docs   every figure of the documentation anew, then the site, in site/
+# make run        the environment, the install, and the main job: results into out/
+# make test       the environment, the install, and every check that ends in five minutes
+# make test-slow  the tests that take longer
+# make docs       every figure of the documentation again, then the site, in site/
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed.stamp
 
-.PHONY: run test docs figures lint types imports unit bench peers format clean
+.PHONY: run test test-slow docs figures lint types imports unit bench peers format clean
 
 run: $(INSTALLED)
 	$(BIN)/rolf compile
 	$(BIN)/rolf reproduce --out out
 
 test: lint types imports unit
+
+test-slow: $(INSTALLED)
+	$(BIN)/rolf compile
+	$(BIN)/pytest -n 2 -m slow
 
 docs: figures
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

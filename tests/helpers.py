@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import inspect
-import json
 
-import numpy as np
 import pandas
 import pytest
 
 import rolf
 from rolf.policies.registry import CATALOG
+from rolf.testing.policies import ARMS, FEATURES, MEANS, SIZE, frozen, play, reward_of
+from rolf.testing.policies import features_of as extra
 
-ARMS, SIZE = 6, 3
-FEATURES = np.random.default_rng(0).standard_normal((ARMS, SIZE))
-MEANS = np.random.default_rng(1).uniform(-1, 1, ARMS)
+__all__ = ["ARMS", "FEATURES", "MEANS", "SIZE", "extra", "frozen", "play", "reward_of"]
+
 LETTERS = pandas.DataFrame(FEATURES, index=list("abcdef"))
 
 every_policy = pytest.mark.parametrize("name", list(CATALOG))
+#: rewards between 0 and 1, such as clicks, are all that these take
+CLICKS = ("kl-ucb", "beta-ts")
 
 
 def make(name, features=FEATURES, **options):
@@ -27,22 +28,3 @@ def make(name, features=FEATURES, **options):
 
 def takes(name, option):
     return option in inspect.signature(rolf.policy_class(name)).parameters
-
-
-def extra(policy):
-    return {"features": policy.arms.features} if policy.varying else {}
-
-
-def play(policy, rounds, seed=5):
-    rng = np.random.default_rng(seed)
-    arms = []
-    for _ in range(rounds):
-        decision = policy.ask(**extra(policy))
-        arms.append(decision.arm)
-        position = policy.arms.position(decision.arm)
-        policy.tell(decision, MEANS[position] + 0.1 * rng.standard_normal())
-    return arms
-
-
-def frozen(policy):
-    return json.dumps(policy.state(), sort_keys=True)

@@ -9,7 +9,6 @@ import pytest
 
 import oracle
 import rolf
-from rolf.types import Choice
 
 ARMS, SIZE = 7, 3
 FEATURES = np.random.default_rng(0).standard_normal((ARMS, SIZE))
@@ -51,12 +50,46 @@ def test_linucb(options, penalty, width):
         theta, widths, _ = ridge(arms, rewards, penalty)
         scores = FEATURES @ theta + width * math.sqrt(math.log(t)) * widths
         assert scores[decision.arm] == pytest.approx(scores.max(), abs=1e-9)
-    assert np.abs(policy._state.widths.now - ridge(*history(policy), penalty)[1] ** 2).max() < 1e-12
+    assert (
+        np.abs(policy._state.belief.squares - ridge(*history(policy), penalty)[1] ** 2).max()
+        < 1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "penalty", "width"),
+    [
+        ({}, 0.6, 1 + math.sqrt(math.log(2e4) / 2)),
+        ({"setting": "tuned", "noise": 0.2}, 0.6, 0.2 * (1 + math.sqrt(math.log(2e4) / 2))),
+        ({"width": 0.7, "ridge": 2.0}, 2.0, 0.7),
+    ],
+)
+def test_linucb_varying(options, penalty, width):
+    policy = rolf.LinUCBVarying(FEATURES, seed=0, **options)
+    rng = np.random.default_rng(2)
+    theta = np.array([1.0, -0.5, 0.2])
+    moment, cross = penalty * np.eye(SIZE), np.zeros(SIZE)
+    bonus_decided = 0
+    for t in range(1, 201):
+        table = rng.standard_normal((ARMS, SIZE))
+        inverse = np.linalg.inv(moment)
+        estimates = table @ inverse @ cross
+        widths = np.sqrt(np.einsum("ij,jk,ik->i", table, inverse, table))
+        scores = estimates + width * math.sqrt(math.log(t)) * widths
+        decision = policy.ask(features=table)
+        assert np.allclose(policy.estimates(features=table), estimates)
+        assert scores[decision.arm] == pytest.approx(scores.max(), abs=1e-9)
+        bonus_decided += decision.arm != estimates.argmax()
+        reward = table[decision.arm] @ theta + 0.5 * rng.standard_normal()
+        policy.tell(decision, reward)
+        moment += np.outer(table[decision.arm], table[decision.arm])
+        cross += reward * table[decision.arm]
+    assert bonus_decided > 10  # the width decided often enough to be tested
 
 
 def history(policy):
     """An equivalent history: each arm's mean, as often as it was told."""
-    ridge = policy._state.ridge
+    ridge = policy._state.belief
     arms = np.repeat(np.arange(ARMS), ridge.counts.astype(int))
     return arms, (ridge.sums / np.maximum(ridge.counts, 1))[arms]
 
@@ -84,11 +117,11 @@ def test_oful(options):
 )
 def test_lints_draws_from_its_posterior(options, scale):
     policy = rolf.LinTS(FEATURES, seed=0, **options)
-    assert policy.params.scale == pytest.approx(scale)
+    assert policy.params.rule.sampler.scale == pytest.approx(scale)
     assert len(list(rounds(policy, 150))) == 150
     theta, _, moment = ridge(*history(policy), 0.6)
     assert np.allclose(policy.estimates(), FEATURES @ theta)
-    root = policy._state.ridge.root
+    root = policy._state.belief.root
     assert np.allclose(root @ root.T, np.linalg.inv(moment))
     # how often each arm is asked, against draws made here
     rng = np.random.default_rng(3)
@@ -150,7 +183,7 @@ def test_drlasso_is_the_lasso_on_its_pseudo_rewards(options):
 def test_drlasso_clips_pseudo_rewards():
     policy = rolf.DRLasso(np.ones((3, 1)), seed=0, clip=2.0)
     policy.tell(policy.ask(), 1e6)
-    assert policy._state.total[1] == 2.0
+    assert policy._state.belief.total[1] == 2.0
 
 
 def test_equal_features_are_chosen_equally_often():
@@ -172,6 +205,7 @@ def test_equal_features_are_chosen_equally_often():
 def test_pseudo_rewards_by_hand():
     from rolf.estimators.doubly_robust import pseudo_rewards
 
-    out = pseudo_rewards(np.array([1.0, 2.0]), 1, 4.0, 0.5)
-    assert out.tolist() == [1.0, 6.0]
-    assert Choice(1, 0.5, 1, 1, True).matched
+    estimates = np.array([1.0, 2.0])
+    assert pseudo_rewards(estimates, 1, 4.0, 0.5).tolist() == [1.0, 6.0]
+    assert pseudo_rewards(estimates, 0, 4.0, 1.0).tolist() == [4.0, 2.0]
+    assert estimates.tolist() == [1.0, 2.0]  # left as they were

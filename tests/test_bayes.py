@@ -74,27 +74,31 @@ def played(policy, rounds, seed, features=None, level=3.0):
 
 
 def rebuilt(policy):
-    """A copy in which everything, also the evidence, is computed anew from the totals."""
+    """A copy in which everything, also the evidence, is computed again from the totals."""
     copy = rolf.Policy.from_state(policy.state())
     rolf.policies.operations.rebuild(copy.params, copy._state)
     return copy
+
+
+def evidence_of(policy):
+    return policy._state.belief.components.evidence
 
 
 @pytest.mark.parametrize("rounds", [2, 5, 40])
 def test_fixed_features_against_dense_matrices(rounds):
     policy = rolf.RoLFBayes(FEATURES, seed=0)
     arms, rewards, _ = played(policy, rounds, seed=rounds)
-    grid = policy.params.grid
+    grid = policy.params.model
     rows = standardised(FEATURES)
     weights, means, variances, errors = dense(
         rows[arms], rows, arms, 7, rewards, grid.observed, grid.latent, grid.prior
     )
     for _ in range(2):  # as it came in one by one, and as started again from the totals
-        belief = policy._state.belief
+        belief = policy._state.belief.components
         live = belief.evidence.alive == 1
         assert weights[~live].sum() < 1e-15
         assert np.allclose(belief.evidence.weights, weights, atol=1e-9)
-        anchor = policy._state.anchor[0]
+        anchor = policy._state.belief.anchor[0]
         assert np.allclose(belief.means[live] + anchor, means[live], atol=1e-8)
         # (beyond a thousand times the noise it is the dense matrices that lose the digits)
         sound = live & (grid.observed + grid.latent < 1e3)
@@ -108,7 +112,7 @@ def test_fixed_features_against_dense_matrices(rounds):
 def test_varying_features_against_dense_matrices(rounds):
     policy = rolf.RoLFBayesVarying(FEATURES, seed=0)
     arms, rewards, rows = played(policy, rounds, seed=rounds)
-    grid = policy.params.grid
+    grid = policy.params.model
     scale = np.sqrt(grid.sizes[1:])
     rows = rows - grid.centre
     table = np.random.default_rng(9).standard_normal((7, 3))
@@ -123,7 +127,7 @@ def test_varying_features_against_dense_matrices(rounds):
         grid.prior,
     )
     for _ in range(2):
-        evidence = policy._state.belief.evidence
+        evidence = evidence_of(policy)
         live = evidence.alive == 1
         assert np.allclose(evidence.weights, weights, atol=1e-9)
         assert np.allclose(evidence.errors[live], errors[live], rtol=1e-6)
@@ -142,7 +146,10 @@ def test_starting_afresh_from_the_totals_changes_nothing_but_rounding(name):
     played(policy, 63, seed=1)
     for rounds in (0, 1, 10):  # the 64th reward starts afresh by itself
         played(policy, rounds, seed=2)
-        one, two = policy._state.belief.evidence, rebuilt(policy)._state.belief.evidence
+        one, two = (
+            policy._state.belief.components.evidence,
+            rebuilt(policy)._state.belief.components.evidence,
+        )
         assert np.allclose(one.weights, two.weights, atol=1e-9)
         live = one.alive == 1
         assert np.allclose(one.errors[live], two.errors[live], rtol=1e-7)
@@ -161,11 +168,14 @@ def test_a_component_that_was_left_out_comes_back(name):
         decision = policy.ask(**more)
         policy.tell(decision, float(decision.arm))
     quiet = policy.scales()["noise"]
-    assert (policy._state.belief.evidence.alive == 0).any()
+    assert (evidence_of(policy).alive == 0).any()
     for _ in range(1000):
         decision = policy.ask(**more)
         policy.tell(decision, float(decision.arm) + 5.0 * rng.standard_normal())
-    evidence, fresh = policy._state.belief.evidence, rebuilt(policy)._state.belief.evidence
+    evidence, fresh = (
+        policy._state.belief.components.evidence,
+        rebuilt(policy)._state.belief.components.evidence,
+    )
     assert policy.scales()["noise"] > 4.0 > 0.5 > quiet
     assert np.allclose(evidence.weights, fresh.weights, atol=1e-6)
 

@@ -79,7 +79,10 @@ def test_equal_rewards_say_nothing_about_scales(name):
     more = {"features": features} if policy.varying else {}
     for reward in [0.0] * 200 + [1.0] * 3:
         policy.tell(policy.ask(**more), reward)
-    one, two = policy._state.belief.evidence.weights, rebuilt(policy)._state.belief.evidence.weights
+    one, two = (
+        policy._state.belief.components.evidence.weights,
+        rebuilt(policy)._state.belief.components.evidence.weights,
+    )
     assert np.abs(one - two).sum() < 1e-6
 
 
@@ -128,7 +131,7 @@ def test_damaged_states_are_refused(damage):
     with pytest.raises(IncompatibleState):
         rolf.Policy.from_state(state)
     state = policy.state()
-    del state["state"]["anchor"]
+    del state["state"]["belief.anchor"]
     with pytest.raises(IncompatibleState, match="anchor"):
         rolf.Policy.from_state(state)
 
@@ -200,7 +203,7 @@ def test_bad_widths(name, width):
 def test_features_that_say_nothing_are_allowed():
     for features in (np.ones((4, 2)), np.zeros((4, 1)), np.eye(4), np.ones((4, 1)) * 1e300):
         policy = rolf.RoLFBayes(features, seed=0)
-        assert policy.params.grid.rows.shape[1] == (4 if features.shape == (4, 4) else 1)
+        assert policy.params.model.rows.shape[1] == (4 if features.shape == (4, 4) else 1)
         rng = np.random.default_rng(0)
         for _ in range(40):
             decision = policy.ask()

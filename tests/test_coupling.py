@@ -13,22 +13,23 @@ import pytest
 from scipy import stats
 
 import rolf
-from rolf.policies.coupling import (
-    Coupling,
-    all_chances,
-    chances,
-    couple,
-    draw,
-    draw_settings,
-    is_forced,
-    trials,
-)
+from rolf.estimators.arm_means import ArmMeans, ArmMeansBelief
+from rolf.policies.coupling import Coupling, couple, is_forced, round_chances, trials
+from rolf.policies.rules import Situation, chances, decide
 
 FALSE_ALARM = 1e-5
 
 
 def settings(p=0.6, delta=1e-4, greedy=False, forced=0.0, factor=0.0, size=5.0):
     return Coupling(p, delta, greedy, forced, factor, size)
+
+
+def situation(clock, estimates, available):
+    """What the rule sees: these estimates of the arms, whatever they rest on."""
+    zeros = np.zeros(len(estimates))
+    belief = ArmMeansBelief(zeros, zeros, np.array(estimates, dtype=float))
+    features = zeros.reshape(-1, 1)
+    return Situation(ArmMeans(len(estimates)), belief, zeros, clock, features, available)
 
 
 def joint(drawn, round, arms, centre):
@@ -76,7 +77,7 @@ def test_action_pseudo_action_and_match_follow_the_paper(greedy, round, p):
         counts[arm, pseudo] += 1
     exact = joint(drawn, round, 5, 2)
     assert agrees(counts, exact)
-    near, far = chances(drawn, round, 5)
+    near, far = round_chances(drawn, round, 5)
     marginal = exact.sum(axis=1)
     assert near == pytest.approx(marginal[2])
     assert far == pytest.approx(marginal[0])
@@ -125,17 +126,17 @@ def test_only_available_arms_are_drawn():
     assert couple(settings(), 1, 4, np.array([4]), rng) == (4, 4)
 
 
-@pytest.mark.parametrize("policy", ["rolf-lasso", "rolf-ridge", "rolf-varying"])
-def test_theory_exploration_follows_the_bound_exactly(policy):
+@pytest.mark.parametrize("name", ["rolf-lasso", "rolf-ridge", "rolf-varying"])
+def test_theory_exploration_follows_the_bound_exactly(name):
     features = np.random.default_rng(0).standard_normal((3, 2))
-    made = rolf.policy_class(policy)(features, exploration="theory", p=0.6, delta=0.01)
+    policy = rolf.policy_class(name)(features, exploration="theory", p=0.6, delta=0.01)
     augmented = rolf.Augmentation(features)
     constant, size = {
         "rolf-lasso": ((8 * 3) ** 3 * (augmented.sigma_max / augmented.sigma_min) ** 2, 3),
         "rolf-ridge": (32 * 3**2, 3),
         "rolf-varying": (32 * 5**2, 5),
-    }[policy]
-    drawn = made.params.coupling
+    }[name]
+    drawn = policy.params.rule
     factor = constant / 0.4**2
     assert drawn.factor == pytest.approx(factor)
     for round in (1, 7, 1000, 10**7):
@@ -153,7 +154,7 @@ def test_theory_exploration_round_by_round():
     resumed = False
     for round in range(1, 3000):
         forced = explored <= 0.9 * math.log(2 * 4 * round**2 / 0.5)
-        draw(drawn, clock, np.zeros(4), np.arange(4), rng)
+        decide(drawn, situation(clock, np.zeros(4), np.arange(4)), rng)
         resumed |= forced and round > explored + 1
         explored += forced
         assert clock[1] == explored
@@ -175,7 +176,8 @@ def test_forced_rounds_are_uniform():
     clock = np.zeros(2, dtype=np.int64)
     counts = np.zeros(5)
     for _ in range(10_000):
-        choice = draw(drawn, clock, np.array([9.0, 0, 0, 0, 0]), np.arange(5), rng)
+        now = situation(clock, [9.0, 0, 0, 0, 0], np.arange(5))
+        choice = decide(drawn, now, rng)
         counts[choice.arm] += 1
         assert choice.probability == pytest.approx(0.2)
     assert agrees(counts, np.full(5, 0.2))
@@ -189,11 +191,10 @@ def test_probabilities_are_what_happens_ties_included(greedy):
     rng = np.random.default_rng([4, greedy])
     counts = np.zeros(4)
     exact = np.zeros(4)
-    clock = np.array([6, 0])
-    exact[available] = all_chances(drawn, clock, estimates, available)
+    exact[available] = chances(drawn, situation(np.array([6, 0]), estimates, available), 0)
     assert exact.sum() == pytest.approx(1.0)
     for _ in range(20_000):
-        choice = draw(drawn, np.array([6, 0]), estimates, available, rng)
+        choice = decide(drawn, situation(np.array([6, 0]), estimates, available), rng)
         counts[choice.arm] += 1
         assert choice.probability == pytest.approx(exact[choice.arm])
         assert choice.greedy in (1, 2)
@@ -205,7 +206,7 @@ def test_departures_from_the_greedy_arm(coupling):
     # Around the action the chance is t^(-1/2), not t^(-1/2)/(K-1): about 54 in rounds 61 to
     # 1200. Around the greedy arm it is about 1.3.
     drawn = settings(greedy=coupling == "greedy")
-    expected = sum((30 - 1) * chances(drawn, t, 30)[1] for t in range(61, 1201))
+    expected = sum((30 - 1) * round_chances(drawn, t, 30)[1] for t in range(61, 1201))
     assert expected == pytest.approx(53.7 if coupling == "action" else 1.3, rel=0.05)
 
 
@@ -233,5 +234,5 @@ def test_bad_settings_are_named(policy, name, value):
 
 
 def test_exploration_is_twice_the_arms_by_default():
-    options = {"p": 0.6, "delta": 0.1, "coupling": "action", "exploration": None}
-    assert draw_settings(options, 4, constant=1.0, size=4).forced == 8.0
+    rule = Coupling.checked(0.6, 0.1, "action", None, arms=4, constant=1.0, size=4)
+    assert rule.forced == rule.forced_rounds(10**6) == 8.0

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import rolf
-from rolf.policies import registry as catalog
+from rolf.policies import registry
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -69,8 +69,8 @@ def test_the_policy_of_contributing(tmp_path, monkeypatch):
     (tmp_path / "egreedy.py").write_text(code["file=egreedy.py"])
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("ROLF_CACHE_DIR", str(tmp_path / "cache"))
-    assert target.rpartition(".")[0].endswith("policies.egreedy")
-    monkeypatch.setitem(catalog.CATALOG, name, "egreedy." + target.rpartition(".")[2])
+    assert target.partition(":")[0] == "rolf.policies.egreedy"
+    monkeypatch.setitem(registry.CATALOG, name, "egreedy:" + target.partition(":")[2])
     family = rolf.environments.paper(arms=6, size=8)
     plan = {"e": (name, {"epsilon": 0.2})}
     fast = rolf.simulate(plan, family, rounds=200, runs=2, seed=0)
@@ -84,8 +84,9 @@ def test_the_policy_of_contributing(tmp_path, monkeypatch):
     assert np.allclose(merged.estimates(), policy.estimates())
     with pytest.raises(rolf.RolfError, match="epsilon"):
         rolf.policy_class(name)(np.eye(3), epsilon=2.0)
+    rolf.testing.check_policy(type(policy))
     sys.modules.pop("egreedy")
-    type(policy)._by_name.pop(name)
+    rolf.Policy.named.pop(name)
 
 
 def test_the_catalogue_is_documented():
@@ -98,8 +99,8 @@ def test_the_catalogue_is_documented():
 def test_an_edit_in_a_second_file_of_a_users_policy_is_noticed(tmp_path):
     """Compiled code is kept between processes, but never longer than the sources it is from."""
     code = dict(blocks(ROOT / "CONTRIBUTING.md"))["file=egreedy.py"]
-    code = code.replace("import numpy as np\n", "import numpy as np\nfrom chance import chance\n")
-    code = code.replace("rng.random() < params.epsilon", "rng.random() < chance(params.epsilon)")
+    code = code.replace("from rolf.arms", "from chance import chance\nfrom rolf.arms", 1)
+    code = code.replace("return schedule.value", "return chance(schedule.value)")
     (tmp_path / "egreedy.py").write_text(code)
     script = """
 import egreedy, rolf

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from rolf.estimators import optimality, support
 from rolf.estimators.lasso import absorb, follow, lasso_start, solve_from_nothing
 
 
@@ -155,8 +154,3 @@ def test_the_fallback_repairs_what_is_broken(damage):
         assert violation(lasso) < 1e-9
     assert lasso.steps[1] == 1
     assert lasso.steps[2] == 0
-
-
-def test_constants_are_sane():
-    assert 0 < support.SINGULAR < optimality.TOLERANCE < 1e-8
-    assert optimality.ROUNDING < 1e-12

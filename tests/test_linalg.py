@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rolf import linalg
-from rolf.kernel import activate
+from rolf.kernel.dispatch import activate
 
 RNG = np.random.default_rng(0)
 MATRIX = RNG.standard_normal((7, 4))
@@ -16,6 +16,7 @@ SHORT, LONG = RNG.standard_normal(4), RNG.standard_normal(7)
 PURE = [
     ("matvec", (MATRIX, SHORT)),
     ("vecmat", (LONG, MATRIX)),
+    ("matmat", (MATRIX, RNG.standard_normal((4, 3)))),
     ("dot", (SHORT, SHORT + 1)),
     ("weighted_gram", (MATRIX, np.abs(LONG))),
     ("solve", (SQUARE, RNG.standard_normal((4, 3)))),

@@ -62,12 +62,12 @@ def test_lasso(arms, size, penalty):
             first, second = (p, p) if penalty is None else np.broadcast_to(penalty, 2)
         impute = oracle.lasso_impute(history, first)
         main = oracle.lasso_main(history, impute, p, second)
-        state = policy._state.lasso
+        state = policy._state.belief
         assert np.abs(state.imputation.coef - impute).max() < AGREE, t
         assert np.abs(state.coef - main).max() < AGREE, t
         assert np.abs(policy.estimates() - matrix @ main).max() < AGREE, t
     assert unmatched > 10
-    assert policy._state.lasso.imputation.steps[1] == 0  # the path never needed the fallback
+    assert policy._state.belief.imputation.steps[1] == 0  # the path never needed the fallback
 
 
 @pytest.mark.parametrize(("arms", "size"), [*SIZES, (12, 5)])
@@ -117,5 +117,5 @@ def test_main_lasso_equals_imputation_where_the_penalties_correspond():
     policy = rolf.RoLFLasso(features, p=p, penalty=(first, first / p), seed=0)
     for arm, reward, matched in events(rng, means, ROUNDS):
         feed(policy, arm, reward, matched, features[arm])
-        state = policy._state.lasso
+        state = policy._state.belief
         assert np.abs(state.coef - state.imputation.coef).max() < AGREE

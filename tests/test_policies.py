@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -11,36 +12,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rolf
-from helpers import ARMS, FEATURES, LETTERS, MEANS, every_policy, extra, frozen, make, play, takes
-from rolf.errors import (
-    AlreadyTold,
-    InvalidArgument,
-    UnknownDecision,
-    UnknownPolicy,
+from helpers import (
+    ARMS,
+    FEATURES,
+    LETTERS,
+    MEANS,
+    every_policy,
+    extra,
+    frozen,
+    make,
+    play,
+    reward_of,
+    takes,
 )
+from rolf.errors import InvalidArgument, UnknownPolicy
 from rolf.policies.registry import CATALOG
-
-# --- decisions -------------------------------------------------------------------------------
+from rolf.testing import CHECKS
 
 
 @every_policy
-def test_a_decision_carries_what_it_should(name):
-    policy = make(name)
-    for _ in range(40):
-        chances = policy.probabilities(**extra(policy))
-        decision = policy.ask(**extra(policy))
-        assert isinstance(decision.id, str)
-        assert decision.arm in range(ARMS)
-        assert decision.greedy in range(ARMS)
-        assert isinstance(decision.matched, bool)
-        assert 0 < decision.probability <= 1
-        loose = 0.08 if name == "lints" else 1e-12
-        assert decision.probability == pytest.approx(chances[decision.arm], abs=loose)
-        assert set(decision.to_dict()) == {"id", "arm", "probability", "greedy", "matched"}
-        assert repr(decision).startswith("Decision(id=")
-        policy.tell(decision, MEANS[decision.arm])
-    assert policy.rounds == 40
-    assert policy.waiting == []
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_what_holds_for_every_policy(name, check):
+    check(functools.partial(make, name))
+
+
+# --- decisions -------------------------------------------------------------------------------
 
 
 @every_policy
@@ -58,22 +54,6 @@ def test_labels_name_the_arms_in_every_answer(name):
         policy.ask(available=["a", "z"], **extra(policy))
 
 
-@every_policy
-def test_rewards_may_come_late_in_any_order_and_in_batches(name):
-    policy = make(name, exploration=5) if takes(name, "exploration") else make(name)
-    decisions = policy.ask(n=8, **extra(policy))
-    assert len({d.id for d in decisions}) == 8
-    assert policy.waiting == [d.id for d in decisions]
-    late = decisions.pop(0)
-    policy.tell(decisions[-1].id, 0.5)
-    policy.tell(decisions[:3], [0.1, 0.2, 0.3])
-    policy.tell([decisions[3], decisions[4].id], np.array([0.4, 0.5]))
-    play(policy, 5)
-    policy.tell(late, 1.0)
-    assert len(policy.waiting) == 1
-    assert policy.rounds == 13
-
-
 @pytest.mark.parametrize("name", [n for n in CATALOG if n != "drlasso"])
 @settings(deadline=None, max_examples=15)
 @given(order=st.permutations(range(12)))
@@ -82,95 +62,13 @@ def test_the_order_of_tells_does_not_matter(name, order):
     one, two = make(name), make(name)
     first, second = one.ask(n=12, **extra(one)), two.ask(n=12, **extra(two))
     for position in range(12):
-        one.tell(first[position], MEANS[first[position].arm] + 0.01 * position)
+        one.tell(first[position], reward_of(one, first[position].arm, 0.01 * position))
     for position in order:
-        two.tell(second[position], MEANS[second[position].arm] + 0.01 * position)
+        two.tell(second[position], reward_of(two, second[position].arm, 0.01 * position))
     assert np.allclose(one.estimates(**extra(one)), two.estimates(**extra(two)), atol=1e-9)
 
 
-@every_policy
-def test_telling_wrongly_changes_nothing(name):
-    policy = make(name)
-    play(policy, 15)
-    told = policy.ask(**extra(policy))
-    policy.tell(told, 0.3)
-    waiting = policy.ask(n=2, **extra(policy))
-    before = frozen(policy)
-    with pytest.raises(AlreadyTold, match=told.id):
-        policy.tell(told, 0.3)
-    with pytest.raises(AlreadyTold):
-        policy.tell(told.id, 0.4)
-    for unknown in ("nothing", told.id + "0", "00000000-1", f"{told.id.split('-')[0]}-x"):
-        with pytest.raises(UnknownDecision, match="not issued"):
-            policy.tell(unknown, 0.3)
-    for wrong in (123, None, {"id": 1}, [None]):
-        with pytest.raises(InvalidArgument, match="decision"):
-            policy.tell(wrong, 0.3)
-    for reward in (math.nan, math.inf, -math.inf, "0.5", "much", None, [1.0], 10**400):
-        with pytest.raises(InvalidArgument, match="reward"):
-            policy.tell(waiting[0], reward)
-    with pytest.raises(AlreadyTold, match="twice"):
-        policy.tell([waiting[0], waiting[0]], [0.1, 0.2])
-    with pytest.raises(AlreadyTold):
-        policy.tell([waiting[0], told], [0.1, 0.2])
-    with pytest.raises(InvalidArgument, match="finite"):
-        policy.tell(waiting, [0.1, math.nan])
-    with pytest.raises(InvalidArgument, match="one a decision"):
-        policy.tell(waiting, [0.1])
-    assert frozen(policy) == before
-
-
-@every_policy
-def test_asking_wrongly_changes_nothing(name):
-    policy = make(name)
-    play(policy, 5)
-    before = frozen(policy)
-    for available in ([], [ARMS], [-1], "ab", [0.5], [[0]], 5):
-        with pytest.raises(InvalidArgument, match="available"):
-            policy.ask(available=available, **extra(policy))
-    for n in (0, -1, 1.5, True, "2"):
-        with pytest.raises(InvalidArgument, match="n:"):
-            policy.ask(n=n, **extra(policy))
-    for k in (0, 1.5, "all"):
-        with pytest.raises(InvalidArgument, match="k:"):
-            policy.rank(k, **extra(policy))
-    if policy.varying:
-        for bad in (None, FEATURES[:-1], FEATURES[:, :1], FEATURES * math.nan, "x"):
-            with pytest.raises(InvalidArgument, match="features"):
-                policy.ask(features=bad)
-    else:
-        with pytest.raises(InvalidArgument, match="fixed features"):
-            policy.ask(features=FEATURES)
-    assert frozen(policy) == before
-
-
-@every_policy
-def test_available_arms(name):
-    policy = make(name)
-    for turn in range(60):
-        allowed = [[1, 4], [5], [0, 2, 3], range(ARMS)][turn % 4]
-        chances = policy.probabilities(available=allowed, **extra(policy))
-        assert chances.sum() == pytest.approx(1.0)
-        assert (np.delete(chances, list(allowed)) == 0).all()
-        decision = policy.ask(available=allowed, **extra(policy))
-        assert decision.arm in allowed
-        if len(allowed) == 1:
-            assert decision.probability == pytest.approx(1.0)
-            assert decision.matched
-        policy.tell(decision, MEANS[decision.arm])
-
-
 # --- beliefs ---------------------------------------------------------------------------------
-
-
-@every_policy
-def test_rank_orders_by_estimate(name):
-    policy = make(name)
-    play(policy, 50)
-    values = policy.estimates(**extra(policy))
-    ranked = policy.rank(**extra(policy))
-    assert (np.diff(values[ranked]) <= 0).all()
-    assert policy.rank(2, **extra(policy)) == ranked[:2]
 
 
 @pytest.mark.parametrize("name", [n for n in CATALOG if n != "drlasso"])
@@ -178,11 +76,12 @@ def test_it_learns_the_means(name):
     policy = make(name, np.eye(ARMS))  # features that tell arms apart, so all can learn
     rng = np.random.default_rng(0)
     arms = np.repeat(np.arange(ARMS), 400)
-    rewards = MEANS[arms] + 0.1 * rng.standard_normal(arms.size)
+    rewards = [reward_of(policy, arm, 0.1 * rng.standard_normal()) for arm in arms]
+    means = np.array([reward_of(policy, arm) for arm in range(ARMS)])
     more = {"features": np.eye(ARMS)[arms]} if policy.varying else {}
     policy.learn(arms, rewards, **more)
-    assert np.abs(policy.estimates(**extra(policy)) - MEANS).max() < 0.05
-    assert MEANS[policy.rank(1, **extra(policy))[0]] > MEANS.max() - 0.05
+    assert np.abs(policy.estimates(**extra(policy)) - means).max() < 0.05
+    assert means[policy.rank(1, **extra(policy))[0]] > means.max() - 0.05
     assert policy.rounds == arms.size
 
 
@@ -194,7 +93,7 @@ def test_learning_history_equals_having_told_it(name):
     arms, rewards = [], []
     for _ in range(80):
         decision = told.ask(**extra(told))
-        reward = MEANS[decision.arm] + 0.1 * rng.standard_normal()
+        reward = reward_of(told, decision.arm, 0.1 * rng.standard_normal())
         told.tell(decision, reward)
         if decision.matched:
             arms.append(decision.arm)
@@ -210,8 +109,12 @@ def test_learning_wrongly_changes_nothing(name):
     play(policy, 5)
     more = {"features": FEATURES[:2]} if policy.varying else {}
     before = frozen(policy)
-    for arms, rewards in [([0, 9], [1, 1]), ([0, 1], [1]), ([0, 1], [1, math.nan])]:
-        with pytest.raises(InvalidArgument):
+    for arms, rewards, named in [
+        ([0, 9], [1, 1], "arms"),
+        ([0, 1], [1], "rewards"),
+        ([0, 1], [1, math.nan], "reward"),
+    ]:
+        with pytest.raises(InvalidArgument, match=named):
             policy.learn(arms, rewards, **more)
     with pytest.raises(InvalidArgument, match="probabilities"):
         policy.learn([0, 1], [1, 1], probabilities=[0.5, 0.0], **more)
@@ -247,8 +150,8 @@ def test_relabelling_the_arms_relabels_the_estimates(name, order):
         ([], "table"),
         (np.zeros((0, 3)), "at least one row"),
         (np.zeros((3, 0)), "at least one row"),
-        ([1.0, 2.0], "one row an arm"),
-        (np.zeros((2, 2, 2)), "one row an arm"),
+        ([1.0, 2.0], "one row per arm"),
+        (np.zeros((2, 2, 2)), "one row per arm"),
         ([[1.0, math.nan], [0.0, 1.0]], "row 0, column 1"),
         ([[1.0], [math.inf]], "finite"),
         ([["a"], ["b"]], "numbers"),

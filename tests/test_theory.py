@@ -13,6 +13,8 @@ import pytest
 
 import rolf
 from rolf import theory
+from rolf.estimators.doubly_robust import growth
+from rolf.policies.coupling import trials
 from rolf.simulation.loop import play_policy, ready_loop
 
 
@@ -25,35 +27,38 @@ def after(cls, problem, rounds, seed, **options):
     return policy, regret
 
 
-def test_cap_and_penalties_are_those_of_the_policies():
+def test_cap_and_penalties_are_those_of_the_paper_in_theory_and_in_the_policies():
     features = np.random.default_rng(0).standard_normal((6, 3))
     policy = rolf.RoLFLasso(features, penalty="theory", noise=0.3, p=0.7, delta=0.01)
-    augmented = rolf.Augmentation(features)
-    from rolf.policies.coupling import trials
-    from rolf.policies.rolf_lasso import growth
-
+    matrix = rolf.Augmentation(features).matrix
+    sigma_max = math.sqrt((matrix**2).sum(axis=0).max())
     for t in (1, 5, 1000):
-        assert trials(policy.params.coupling, t) == (
-            math.floor(theory.resampling_cap(t, p=0.7, delta=0.01)) + 1
-        )
-        first, second = theory.lasso_penalties(
-            t, 6, sigma_max=augmented.sigma_max, noise=0.3, p=0.7, delta=0.01
-        )
-        grown = growth(policy.params, t)
-        assert policy.params.penalties.imputation * grown == pytest.approx(first)
-        assert policy.params.penalties.main * grown == pytest.approx(second)
+        rho = math.log((t + 1) ** 2 / 0.01) / math.log(1 / 0.3)
+        assert theory.resampling_cap(t, p=0.7, delta=0.01) == pytest.approx(rho)
+        assert trials(policy.params.rule, t) == math.floor(rho) + 1
+        log = math.log(2 * 6 * t**2 / 0.01)
+        first = 2 * sigma_max * 0.3 * math.sqrt(2 * 0.7 * t * log)
+        second = 4 * 0.3 * sigma_max / 0.7 * math.sqrt(2 * t * log)
+        pair = theory.lasso_penalties(t, 6, sigma_max=sigma_max, noise=0.3, p=0.7, delta=0.01)
+        assert pair == pytest.approx((first, second))
+        grown = growth(policy.params.model, t)
+        assert policy.params.model.penalties.imputation * grown == pytest.approx(first)
+        assert policy.params.model.penalties.main * grown == pytest.approx(second)
 
 
-@pytest.mark.parametrize("name", ["rolf-lasso", "rolf-ridge", "rolf-varying"])
-def test_exploration_factors_and_rounds(name):
-    features = np.random.default_rng(1).standard_normal((3, 2))
-    policy = rolf.policy_class(name)(features, exploration="theory", seed=0)
-    factor = (
-        theory.exploration_factor_lasso(features)
-        if name == "rolf-lasso"
-        else theory.exploration_factor_ridge(5 if name == "rolf-varying" else 3)
-    )
-    assert policy.params.coupling.factor == pytest.approx(factor)
+def test_exploration_factors_by_hand():
+    features = np.array([[3.0, 0.0], [0.0, 0.5], [0.0, 0.0]])  # s_max = 3, s_min = 1/2
+    assert theory.exploration_factor_lasso(features, p=0.5) == pytest.approx(24**3 * 36 / 0.25)
+    assert theory.exploration_factor_ridge(5, p=0.75) == pytest.approx(32 * 25 * 16)
+
+
+def test_forced_rounds_until_a_horizon():
+    policy = rolf.RoLFRidge(np.eye(3), exploration="theory", p=0.6, delta=0.01, seed=0)
+    by_hand = 32 * 9 / 0.4**2 * math.log(2 * 3 * 500**2 / 0.01)
+    assert policy.forced_rounds(500) == pytest.approx(by_hand)
+    assert policy.forced_rounds(5000) > by_hand
+    assert rolf.RoLFRidge(np.eye(3), exploration=7, seed=0).forced_rounds(500) == 7
+    assert rolf.UCB(np.eye(3)).forced_rounds(500) == 0
 
 
 def test_exploration_rounds_by_playing():
@@ -108,7 +113,7 @@ def test_the_gram_corollary_fails():
     problem = rolf.environments.Problem(features, [1.0, 0.0, 0.0, 0.0])
     rounds = theory.gram_rounds(4, 0.5)
     policy, _ = after(rolf.RoLFRidge, problem, rounds, 0, exploration=rounds)  # all uniform
-    counts = policy._state.ridge.counts
+    counts = policy._state.belief.counts
     deviation = theory.gram_deviation(counts)
     matrix = rolf.Augmentation(features).matrix
     gram = matrix.T @ matrix

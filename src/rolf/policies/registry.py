@@ -78,7 +78,9 @@ def policy_name(cls: type[Policy]) -> str:
     for entry in _entry_points():
         if entry.value == reference:
             return str(entry.name)
-    if cls.name and "<locals>" in reference:  # nobody can import it: known in this process alone
+    if "<locals>" in reference:  # nobody can import it: its name is known in this process alone
+        if not cls.name:
+            raise InvalidArgument("name", "", f"a name for {cls.__name__}, to find it again")
         return cls.name
     return reference
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rolf.arms.table import Arms
-from rolf.errors import IncompatibleState, InvalidArgument
+from rolf.errors import IncompatibleState, InvalidArgument, UnknownPolicy
 from rolf.policies.arrays import arrays, fill, find, pack, under, unpack
 from rolf.policies.operations import Pending, rebuild
 from rolf.types import Choice, Generator, Seed
@@ -59,11 +59,11 @@ def save(policy: Policy, name: str) -> dict[str, Any]:
 def load(cls: type[Policy], find_class: Find, data: Any, seed: Seed) -> Policy:
     """The policy of saved data."""
     data = _checked(data)
-    found = find_class(data["policy"])
-    if not issubclass(found, cls):
+    saved_class = _class_of(find_class, data)
+    if not issubclass(saved_class, cls):
         raise IncompatibleState(f"a state of {data['policy']!r} is not one of {cls.name!r}")
     try:
-        policy: Policy = _blank(found, data)
+        policy: Policy = _blank(saved_class, data)
         state = policy._state
         missing = [path for path, _ in arrays(state) if path not in data["state"]]
         optional = (*policy.derived, *data.get("optional", ()))
@@ -101,7 +101,7 @@ def merge(find_class: Find, states: Sequence[Any], base: Any, seed: Seed) -> dic
             "two of the states are of one and the same run and would count twice: start each "
             "worker on its own, or with from_state(state, seed=...)"
         )
-    policy = _blank(find_class(known[0]["policy"]), {**known[0], "seed": seed})
+    policy = _blank(_class_of(find_class, known[0]), {**known[0], "seed": seed})
     try:
         paths = (*policy.totals, *policy.common)
         saved = [{path: unpack(data["state"][path]) for path in paths} for data in known]
@@ -173,6 +173,13 @@ def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
         "state": out,
         "optional": ("waiting", "belief.squares", "belief.limits", "belief.logdet"),
     }
+
+
+def _class_of(find_class: Find, data: dict[str, Any]) -> type[Policy]:
+    try:
+        return find_class(data["policy"])
+    except UnknownPolicy as error:
+        raise IncompatibleState(f"no policy here is called {data['policy']!r} ({error})") from error
 
 
 def _blank(cls: Any, data: dict[str, Any]) -> Any:

@@ -22,6 +22,7 @@ import numpy as np
 from rolf.checks import whole
 from rolf.environments.problem import Family, Problem
 from rolf.errors import InvalidArgument, RolfWarning
+from rolf.policies.base import Policy
 from rolf.progress import progress_bar
 from rolf.simulation.loop import play, play_online, play_policy, ready_loop
 from rolf.simulation.results import Result, versions
@@ -72,7 +73,9 @@ def simulate(
     loops: dict[str, Callable[..., None]] = {}
     for entry in entries:
         first = draw_problem(problem, entropy, 0)
-        _warn_horizon(entry, build_policy(entry, first, entropy, 0), rounds)
+        policy = build_policy(entry, first, entropy, 0)
+        if entry.ours:
+            _warn(entry, policy, first, rounds)
         if entry.ours and compiled:
             loops[entry.label] = ready_loop(entry.build, first, entry.options)
 
@@ -166,13 +169,21 @@ def _description(problem: Any) -> dict[str, Any]:
     return out
 
 
-def _warn_horizon(entry: Entry, policy: Any, rounds: int) -> None:
-    """Say so if a policy explores beyond the horizon."""
-    forced = policy.forced_rounds(rounds) if entry.ours else 0.0
+def _warn(entry: Entry, policy: Policy, problem: Any, rounds: int) -> None:
+    """Say so if a policy explores beyond the horizon, or was not made for such rewards."""
+    forced = policy.forced_rounds(rounds)
     if forced >= rounds:
         warnings.warn(
             f"{entry.label} explores for {forced:.0f} rounds, the horizon is {rounds}: "
             "every round is a uniform draw",
+            RolfWarning,
+            stacklevel=3,
+        )
+    low, high = policy.reward_range
+    if high - low <= 1.0 and getattr(problem, "rewards", "") != "bernoulli":
+        warnings.warn(
+            f"{entry.label} takes rewards from {low:g} to {high:g}, which those of this problem "
+            "need not be",
             RolfWarning,
             stacklevel=3,
         )

@@ -1,0 +1,73 @@
+"""Dispatch and the folder of compiled code."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import pytest
+
+import rolf
+from rolf.errors import RolfError
+from rolf.kernel import body_of, cache, has_body, implement, implements, kernel
+from rolf.kernel.dispatch import modules
+
+
+@kernel
+def area(shape):
+    """How large a shape is."""
+    raise NotImplementedError
+
+
+class Square(NamedTuple):
+    side: float
+
+
+class Circle(NamedTuple):
+    radius: float
+
+
+def test_an_operation_finds_its_body_by_class():
+    implement(Square, {area: lambda shape: shape.side**2})
+    assert area(Square(3.0)) == 9.0
+    assert has_body(area, Square)
+    assert not has_body(area, Circle)
+    with pytest.raises(RolfError, match="Circle has no body for area"):
+        body_of(area, Circle)
+
+    @implements(area, Circle)
+    def circle(shape):
+        return 3.0 * shape.radius**2
+
+    assert area(Circle(2.0)) == 12.0
+    assert body_of(area, Circle) is circle
+
+
+def test_every_source_of_compiled_code_names_the_cache():
+    """A module whose functions are compiled, left out of SOURCES, would leave stale code."""
+    rolf.policy_classes()
+    from rolf.simulation import loop  # noqa: F401
+
+    package = os.path.dirname(rolf.__file__)
+    for module in [name for name in modules() if name.startswith("rolf.")]:
+        path = module.removeprefix("rolf.").replace(".", "/")
+        covered = any(f"{path}.py" == source or path.startswith(source) for source in cache.SOURCES)
+        assert covered, f"{module} holds compiled code"
+    for source in cache.SOURCES:
+        assert os.path.exists(os.path.join(package, source)), source
+
+
+def test_only_the_latest_folders_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "KEPT", 3)
+    ours = [tmp_path / f"{number:020x}" for number in range(6)]
+    for age, folder in enumerate(ours):
+        folder.mkdir()
+        (folder / "x.compiled").touch()
+        os.utime(folder, (1000 + age, 1000 + age))
+    foreign = [tmp_path / "notes", tmp_path / f"{99:020x}"]  # no name of ours; nothing compiled
+    for folder in foreign:
+        folder.mkdir()
+        os.utime(folder, (1, 1))
+    cache.evict(tmp_path, keep=ours[0])  # used now, so it is the latest
+    assert [folder.exists() for folder in ours] == [True, False, False, False, True, True]
+    assert all(folder.exists() for folder in foreign)
