@@ -6,18 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rolf.estimators.operations import (
-    Traits,
-    add_history,
-    add_totals,
-    begin,
-    estimator,
-    learn,
-    learn_totals,
-    means,
-    observe,
-    recompute,
-)
+from rolf.estimators import operations as op
+from rolf.estimators.operations import Traits, add_history, add_totals
 from rolf.types import Choice, FloatArray
 
 
@@ -63,15 +53,15 @@ def _recompute(model: ArmMeans, belief: ArmMeansBelief, round: int) -> None:
     belief.estimates[:] = belief.sums / np.maximum(belief.counts, 1.0)
 
 
-estimator(
+op.estimator(
     ArmMeans,
     {
-        begin: _begin,
-        observe: _observe,
-        means: _means,
-        recompute: _recompute,
-        learn: add_history,
-        learn_totals: add_totals,
+        op.begin: _begin,
+        op.observe: _observe,
+        op.means: _means,
+        op.recompute: _recompute,
+        op.learn: add_history,
+        op.learn_totals: add_totals,
     },
     Traits(totals=("counts", "sums")),
 )

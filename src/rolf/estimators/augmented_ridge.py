@@ -20,18 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.augment import Augmentation
-from rolf.estimators.operations import (
-    Traits,
-    add_history,
-    add_totals,
-    begin,
-    estimator,
-    learn,
-    learn_totals,
-    means,
-    observe,
-    recompute,
-)
+from rolf.estimators import operations as op
+from rolf.estimators.operations import Traits, add_history, add_totals
 from rolf.kernel import shared
 from rolf.linalg import add, add_outer, assign, dot, matvec, solve, vecmat, weighted_gram
 from rolf.types import Choice, FloatArray, IntArray
@@ -145,15 +135,15 @@ def _recompute(model: AugmentedRidge, belief: AugmentedBelief, round: int) -> No
     refresh(model, belief)
 
 
-estimator(
+op.estimator(
     AugmentedRidge,
     {
-        begin: _begin,
-        observe: _observe,
-        means: _means,
-        recompute: _recompute,
-        learn: add_history,
-        learn_totals: add_totals,
+        op.begin: _begin,
+        op.observe: _observe,
+        op.means: _means,
+        op.recompute: _recompute,
+        op.learn: add_history,
+        op.learn_totals: add_totals,
     },
     Traits(totals=("counts", "sums")),
 )

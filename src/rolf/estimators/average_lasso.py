@@ -16,17 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rolf.estimators import operations as op
 from rolf.estimators.doubly_robust import pseudo_rewards
-from rolf.estimators.operations import (
-    History,
-    Traits,
-    begin,
-    estimator,
-    learn,
-    means,
-    observe,
-    recompute,
-)
+from rolf.estimators.operations import History, Traits
 from rolf.kernel import shared
 from rolf.linalg import assign
 from rolf.types import Choice, FloatArray
@@ -110,8 +102,14 @@ def _learn(model: AverageLasso, belief: AverageBelief, history: History) -> None
         _observe(model, belief, 0, choice, history.rows[0], float(reward))
 
 
-estimator(
+op.estimator(
     AverageLasso,
-    {begin: _begin, observe: _observe, means: _means, recompute: _recompute, learn: _learn},
+    {
+        op.begin: _begin,
+        op.observe: _observe,
+        op.means: _means,
+        op.recompute: _recompute,
+        op.learn: _learn,
+    },
     Traits(totals=("total",)),
 )

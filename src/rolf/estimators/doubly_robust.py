@@ -27,21 +27,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rolf.estimators import operations as op
 from rolf.estimators.lasso import Lasso, absorb, follow, lasso_start, solve_from_nothing
-from rolf.estimators.operations import (
-    ArmTotals,
-    History,
-    Traits,
-    add_totals,
-    arm_totals,
-    begin,
-    estimator,
-    learn,
-    learn_totals,
-    means,
-    observe,
-    recompute,
-)
+from rolf.estimators.operations import ArmTotals, History, Traits, add_totals, arm_totals
 from rolf.kernel import looped, shared
 from rolf.linalg import assign, matvec, weighted_gram
 from rolf.theory import penalty_growth
@@ -212,15 +200,15 @@ def _learn_totals(model: RobustLasso, belief: RobustBelief, totals: ArmTotals) -
     belief.last[0] = 0
 
 
-estimator(
+op.estimator(
     RobustLasso,
     {
-        begin: _begin,
-        observe: _observe,
-        means: _means,
-        recompute: _recompute,
-        learn: _learn,
-        learn_totals: _learn_totals,
+        op.begin: _begin,
+        op.observe: _observe,
+        op.means: _means,
+        op.recompute: _recompute,
+        op.learn: _learn,
+        op.learn_totals: _learn_totals,
     },
     Traits(totals=("counts", "sums"), derived=("imputation", "main", "coef", "estimates")),
 )

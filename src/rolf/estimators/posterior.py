@@ -21,20 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rolf.estimators import operations as op
 from rolf.estimators.mixture import MixturePosterior, align_levels, believed, posterior
-from rolf.estimators.operations import (
-    ArmTotals,
-    History,
-    Traits,
-    arm_totals,
-    begin,
-    estimator,
-    learn,
-    learn_totals,
-    means,
-    observe,
-    recompute,
-)
+from rolf.estimators.operations import ArmTotals, History, Traits, arm_totals
 from rolf.estimators.scales import (
     FAINT,
     LARGEST,
@@ -317,16 +306,16 @@ def _posterior(model: Posterior, belief: PosteriorBelief, features: FloatArray) 
     )
 
 
-estimator(
+op.estimator(
     Posterior,
     {
-        begin: _begin,
-        observe: _observe,
-        means: _means,
+        op.begin: _begin,
+        op.observe: _observe,
+        op.means: _means,
         believed: _believed,
-        recompute: _recompute,
-        learn: _learn,
-        learn_totals: _learn_totals,
+        op.recompute: _recompute,
+        op.learn: _learn,
+        op.learn_totals: _learn_totals,
         posterior: _posterior,
     },
     Traits(

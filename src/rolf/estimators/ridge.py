@@ -11,19 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rolf.estimators.operations import (
-    Traits,
-    add_history,
-    add_totals,
-    begin,
-    estimator,
-    learn,
-    learn_totals,
-    means,
-    observe,
-    recompute,
-    widths,
-)
+from rolf.estimators import operations as op
+from rolf.estimators.operations import Traits, add_history, add_totals
 from rolf.kernel import shared
 from rolf.linalg import add, assign, dot, inverse_root, matvec, root_update, vecmat, weighted_gram
 from rolf.types import Choice, FloatArray
@@ -118,16 +107,16 @@ def _recompute(model: Ridge, belief: RidgeBelief, round: int) -> None:
     belief.logdet[0] = -2.0 * log - belief.root.shape[0] * math.log(model.penalty)
 
 
-estimator(
+op.estimator(
     Ridge,
     {
-        begin: _begin,
-        observe: _observe,
-        means: _means,
-        widths: _widths,
-        recompute: _recompute,
-        learn: add_history,
-        learn_totals: add_totals,
+        op.begin: _begin,
+        op.observe: _observe,
+        op.means: _means,
+        op.widths: _widths,
+        op.recompute: _recompute,
+        op.learn: add_history,
+        op.learn_totals: add_totals,
     },
     Traits(totals=("counts", "sums")),
 )

@@ -17,18 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rolf.estimators import operations as op
 from rolf.estimators.mixture import MixturePosterior, align_levels, believed, posterior
-from rolf.estimators.operations import (
-    History,
-    Traits,
-    arm_totals,
-    begin,
-    estimator,
-    learn,
-    means,
-    observe,
-    recompute,
-)
+from rolf.estimators.operations import History, Traits, arm_totals
 from rolf.estimators.scales import (
     FAINT,
     LARGEST,
@@ -389,15 +380,15 @@ def _posterior(
     )
 
 
-estimator(
+op.estimator(
     VaryingPosterior,
     {
-        begin: _begin,
-        observe: _observe,
-        means: _means,
+        op.begin: _begin,
+        op.observe: _observe,
+        op.means: _means,
         believed: _believed,
-        recompute: _recompute,
-        learn: _learn,
+        op.recompute: _recompute,
+        op.learn: _learn,
         posterior: _posterior,
     },
     Traits(

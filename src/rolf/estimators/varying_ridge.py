@@ -11,18 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rolf.estimators.operations import (
-    History,
-    Traits,
-    arm_totals,
-    begin,
-    estimator,
-    learn,
-    means,
-    observe,
-    recompute,
-    widths,
-)
+from rolf.estimators import operations as op
+from rolf.estimators.operations import History, Traits, arm_totals
 from rolf.linalg import (
     add,
     add_outer,
@@ -99,15 +89,15 @@ def _learn(model: VaryingRidge, belief: VaryingBelief, history: History) -> None
     belief.cross[:] += history.rows.T @ history.rewards
 
 
-estimator(
+op.estimator(
     VaryingRidge,
     {
-        begin: _begin,
-        observe: _observe,
-        means: _means,
-        widths: _widths,
-        recompute: _recompute,
-        learn: _learn,
+        op.begin: _begin,
+        op.observe: _observe,
+        op.means: _means,
+        op.widths: _widths,
+        op.recompute: _recompute,
+        op.learn: _learn,
     },
     Traits(totals=("moment", "cross")),
 )
@@ -201,14 +191,14 @@ def _biased_learn(model: BiasedRidge, belief: BiasedBelief, history: History) ->
     belief.cross[:] += history.rows.T @ history.rewards
 
 
-estimator(
+op.estimator(
     BiasedRidge,
     {
-        begin: _biased_begin,
-        observe: _biased_observe,
-        means: _biased_means,
-        recompute: _biased_recompute,
-        learn: _biased_learn,
+        op.begin: _biased_begin,
+        op.observe: _biased_observe,
+        op.means: _biased_means,
+        op.recompute: _biased_recompute,
+        op.learn: _biased_learn,
     },
     Traits(totals=("counts", "sums", "feature_sums", "moment", "cross")),
 )
