@@ -84,18 +84,21 @@ def in_engine(cls: type[rolf.Policy], problem: Problem, rounds: int) -> Callable
 
 
 def online(cls: type[rolf.Policy], problem: Problem, rounds: int) -> Callable[[], float]:
+    means = problem.means
     noise = np.random.default_rng(0).standard_normal(rounds) * problem.noise
     extra = {"features": problem.features} if cls.varying else {}
-    cls(problem.features, seed=0).learn(
-        [0], [0.0], **({"features": [problem.features[0]]} if extra else {})
-    )
+    warm = cls(problem.features, seed=0)
+    warm.learn([0], [0.0], **({"features": [problem.features[0]]} if extra else {}))
+    if warm.reward_range == (0.0, 1.0):  # made for clicks: the same rewards, squeezed
+        largest = np.abs(means).max() + np.abs(noise).max()
+        means, noise = 0.5 + 0.5 * means / largest, 0.5 * noise / largest
 
     def work() -> float:
         policy = cls(problem.features, seed=0)
         start = time.perf_counter()
         for t in range(rounds):
             decision = policy.ask(**extra)
-            policy.tell(decision, problem.means[decision.arm] + noise[t])
+            policy.tell(decision, means[decision.arm] + noise[t])
         return (time.perf_counter() - start) / rounds * 1e6
 
     work()
