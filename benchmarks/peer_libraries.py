@@ -1,7 +1,7 @@
-"""Other bandit libraries behind one small interface: ``ask`` an arm, ``tell`` its reward.
+"""Other bandit libraries behind one small interface: ``ask`` for an arm, ``tell`` its reward.
 
 Each wrapper takes the library's fastest documented incremental path; a library is imported
-only when its wrapper is made.
+only when its wrapper is created.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Peer(Protocol):
 
 
 class MabwiserDisjoint:
-    """One regression an arm, all of which see the same context."""
+    """One regression per arm, all of which see the same context."""
 
     def __init__(self, features: np.ndarray, policy: str, **options: float) -> None:
         from mabwiser.mab import MAB, LearningPolicy
@@ -42,7 +42,7 @@ class MabwiserDisjoint:
 
 
 class MabwiserShared:
-    """One model for all: a single mabwiser arm, asked about the features of each of ours."""
+    """One model for all arms: a single mabwiser arm, asked about the features of each of ours."""
 
     def __init__(self, features: np.ndarray, policy: str, **options: float) -> None:
         from mabwiser.mab import MAB, LearningPolicy
@@ -82,7 +82,7 @@ class MabwiserUCB:
 
 
 class RiverDisjoint:
-    """LinUCBDisjoint: one Bayesian regression an arm."""
+    """LinUCBDisjoint: one Bayesian regression per arm."""
 
     def __init__(self, features: np.ndarray) -> None:
         from river import bandit
@@ -137,7 +137,7 @@ class RiverUCB:
 
 
 class ContextualDisjoint:
-    """The policies of contextualbandits.online: one regression an arm."""
+    """The policies of contextualbandits.online: one regression per arm."""
 
     def __init__(self, features: np.ndarray, policy: str, **options: Any) -> None:
         from contextualbandits import online as policies
@@ -207,7 +207,7 @@ class BayesianShared:
                     return features
                 return features[action_tokens]
 
-        self.context = np.zeros((1, 1))  # says nothing, but something has to be passed
+        self.context = np.zeros((1, 1))  # carries no information, but is required
         self.agent = library.LipschitzContextualAgent(
             [library.Arm(arm, learner=None) for arm in range(len(features))],
             getattr(library, policy)(**options),
@@ -227,10 +227,10 @@ class BayesianShared:
 
 
 class Vowpal:
-    """A contextual bandit with features of actions, learned by gradient steps.
+    """A contextual bandit with action features, learned by gradient steps.
 
-    As in its tutorials all lines are parsed, to predict and to learn; or, with ``parsed_once``,
-    the lines to predict are parsed once and reused, and only the chosen line is learned.
+    All lines are parsed to predict and to learn, as in its tutorials. With ``parsed_once`` the
+    lines to predict from are parsed once and reused, and only the chosen line is learned.
     """
 
     def __init__(self, features: np.ndarray, options: str, parsed_once: bool) -> None:

@@ -1,22 +1,22 @@
-"""Microseconds a round of other bandit libraries, and the ratio to ours, measured beside them.
+"""Microseconds per round of other bandit libraries, and the ratio to ours, measured beside them.
 
-    make peers                                  # makes .venv-peers with the extra `peers`
+    make peers                                  # creates .venv-peers with the extra `peers`
     python benchmarks/peers.py                  # in any environment that has some of them
     python benchmarks/peers.py --only river mabwiser
 
 A round is: decide among K=30 arms given their fixed features (30, 17), get a Gaussian reward,
-learn from that one reward. Ours is timed online (``ask`` and ``tell``) and in the compiled
-engine, in one process with the peer, in turns, best of several repeats. Each peer takes its
-fastest documented incremental path, and every library runs on one BLAS thread, which is the
-quicker choice at this size. Nothing is said here about regret: settings are near defaults.
+learn from that one reward. Ours is timed online (``ask`` and ``tell``) and in the compiled loop,
+in the same process as the peer, in turn, best of several repeats. Each peer takes its fastest
+documented incremental path, and every library runs on one BLAS thread, which is faster at this
+size. This says nothing about regret: settings are close to the defaults.
 
-The column "what was run" says how near the peer's work is to ours:
+The column "what was run" says how close the peer's work is to ours:
 
-    same            the algorithm of ours, up to constants and the schedule of the widths; LinUCB
-                    and LinTS with one linear model for all arms, over the features of the arms
-    a draw an arm   the same model, but a Thompson draw for each arm, where ours serves all arms
-    disjoint        one model an arm, which is how that library is meant to be used; all of them
-                    see one context, the average of the arms' features, with as many numbers
+    same            our algorithm, up to constants and the schedule of the widths; LinUCB and
+                    LinTS with one linear model for all arms, over the features of the arms
+    draw per arm    the same model, but one Thompson draw per arm where one of ours serves all
+    disjoint        one model per arm, which is how that library is meant to be used; all of them
+                    see one context of the same size, the average of the arms' features
     nearest: ...    the library has no such algorithm; this is the closest
 """
 
@@ -55,8 +55,8 @@ from rounds import in_engine, interleaved, online
 
 REPEATS = 7
 SLICE = 0.2  # seconds that one repeat of a peer may take
-PILOT = 40  # rounds that warm a peer up, and as many that tell how fast it is
-FEWEST, MOST = 100, 5_000  # rounds of a repeat
+PILOT = 40  # rounds that warm a peer up, then as many again to see how fast it is
+FEWEST, MOST = 100, 5_000  # rounds in one repeat
 ONLINE_ROUNDS, ENGINE_ROUNDS = 2_000, 20_000  # of ours
 
 
@@ -74,7 +74,7 @@ class Row(NamedTuple):
     version: str
     ours: str
     ran: str
-    theirs: float  # microseconds a round
+    theirs: float  # microseconds per round
     online: float
     engine: float
 
@@ -83,21 +83,21 @@ CASES: dict[str, list[Case]] = {
     "mabwiser": [
         Case("linucb", "same", partial(MabwiserShared, policy="LinUCB", alpha=1.0)),
         Case("linucb", "disjoint", partial(MabwiserDisjoint, policy="LinUCB", alpha=1.0)),
-        Case("lints", "a draw an arm", partial(MabwiserShared, policy="LinTS", alpha=1.0)),
+        Case("lints", "draw per arm", partial(MabwiserShared, policy="LinTS", alpha=1.0)),
         Case("lints", "disjoint", partial(MabwiserDisjoint, policy="LinTS", alpha=1.0)),
         Case("ucb", "same: UCB1", MabwiserUCB),
     ],
     "river": [
         Case("linucb", "same", partial(RiverShared, draws=False)),
         Case("linucb", "disjoint", RiverDisjoint),
-        Case("lints", "a draw an arm", partial(RiverShared, draws=True)),
+        Case("lints", "draw per arm", partial(RiverShared, draws=True)),
         Case("ucb", "same", RiverUCB),
     ],
     "contextualbandits": [
         Case("linucb", "same", partial(ContextualShared, score="bound")),
         Case("linucb", "disjoint", partial(ContextualDisjoint, policy="LinUCB", method="sm")),
         Case("lints", "same", partial(ContextualShared, score="coefficients")),
-        Case("lints", "a draw an arm", partial(ContextualShared, score="interval")),
+        Case("lints", "draw per arm", partial(ContextualShared, score="interval")),
         Case("lints", "disjoint", partial(ContextualDisjoint, policy="LinTS", sample_from="ci")),
     ],
     "bayesianbandits": [
@@ -137,7 +137,7 @@ CASES: dict[str, list[Case]] = {
 
 
 def play(peer: Peer, problem: Problem, noise: np.ndarray) -> float:
-    """Microseconds a round, over as many rounds as there is noise."""
+    """Microseconds per round, over one round per entry of ``noise``."""
     start = time.perf_counter()
     for shock in noise:
         arm = peer.ask()
@@ -156,7 +156,7 @@ def playing(make: Callable[[np.ndarray], Peer], problem: Problem) -> Callable[[]
 
 
 def measure(peer: str, repeats: int) -> tuple[list[Row], list[str]]:
-    """All rows of one peer, and a line for each that failed."""
+    """All rows of one peer, and one line for each case that failed."""
     warnings.simplefilter("ignore")
     problem = rolf.environments.paper(1, 1).draw(0)
     classes = {cls.name: cls for cls in rolf.policy_classes()}
@@ -181,7 +181,7 @@ def short(error: BaseException) -> str:
 
 
 def measure_apart(peer: str, repeats: int) -> tuple[list[Row], list[str]]:
-    """The same in a process of its own, so that a library that dies takes nothing with it."""
+    """The same in a process of its own, so that a library that crashes takes nothing with it."""
     if importlib.util.find_spec(peer) is None:
         return [], [f"{peer}: not installed"]
     try:
@@ -195,7 +195,7 @@ def measure_apart(peer: str, repeats: int) -> tuple[list[Row], list[str]]:
 
 
 def print_header() -> None:
-    print("K=30, d=17; microseconds a round; a ratio above 1 says that ours is faster\n")
+    print("K=30, d=17; microseconds per round; a ratio above 1 means that ours is faster\n")
     print(f"{'peer':18}{'version':9}{'algorithm':11}{'what was run':37}{'theirs':>9}", end="")
     print(f"{'online':>9}{'ratio':>8}{'engine':>9}{'ratio':>8}")
 
@@ -207,9 +207,9 @@ def print_row(row: Row) -> None:
 
 
 def verdict(rows: list[Row]) -> str:
-    """The last line: ahead everywhere, or where not."""
+    """The last line: whether we are ahead everywhere, and if not, where we are behind."""
     if not rows:
-        return "no peer could be measured"
+        return "no peer library could be measured"
     lost = [
         f"{row.peer} {row.ours} ({row.ran}), {ours}"
         for row in rows
@@ -224,7 +224,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="best of so many")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="take the best of this many")
     args = parser.parse_args()
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # read by the processes started below

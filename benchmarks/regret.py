@@ -1,11 +1,11 @@
 """Mean final regret over many kinds of problems, beside rivals tuned in hindsight for each.
 
 A cell is a distribution over problems. In each cell the specialists UCB(delta), LinUCB and LinTS
-know the noise, and the best of 43 settings is taken after the fact, which favours them; so it is
-for RoLF, over both estimators, both couplings and four lengths of forced exploration. What is
-measured against them ("ours") has one setting everywhere. All policies of a cell play the same
-problems and the same noise. Results are kept in a JSON file: rivals are played once, what is
-named with --policy is played anew each time.
+know the noise, and the best of their 43 settings is picked afterwards, which favours them. RoLF
+is treated the same way, over both estimators, both couplings and four lengths of forced
+exploration. What is measured against them ("ours") has one setting everywhere. All policies of a
+cell play the same problems and the same noise. Results are kept in a JSON file: rivals are played
+once, the policies named with --policy are played again each time.
 
     python benchmarks/regret.py                                     # everything, some minutes
     python benchmarks/regret.py --quick                             # a few cells, five runs
@@ -45,7 +45,7 @@ Plan = dict[str, tuple[str, dict[str, Any]]]  # label to name and options
 
 
 def specialists(family: Any) -> Plan:
-    """Labels name the width in units of the noise: the same in every cell."""
+    """Labels give the width in units of the noise, so that they are the same in every cell."""
     noise = level(family)
     out: Plan = {}
     for w in (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0):
@@ -77,12 +77,12 @@ def our_label(name: str, options: dict[str, Any]) -> str:
 
 
 def load(path: Path) -> dict[str, Record]:
-    found: dict[str, Record] = json.loads(path.read_text()) if path.exists() else {}
-    return found
+    records: dict[str, Record] = json.loads(path.read_text()) if path.exists() else {}
+    return records
 
 
 def save(path: Path, fresh: dict[str, Record]) -> None:
-    """Add to what is there now: another process may have written meanwhile."""
+    """Add to the file as it is now: another process may have written to it in the meantime."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(f".{os.getpid()}.tmp")
     beside.write_text(json.dumps(load(path) | fresh, indent=1))
@@ -90,7 +90,7 @@ def save(path: Path, fresh: dict[str, Record]) -> None:
 
 
 def measure(args: argparse.Namespace, stage: str, cell: str, plan: Plan) -> int:
-    """Play what is not known yet; how many that were."""
+    """Play what has not been played yet; returns how many policies that was."""
     family, seed = CELLS[cell], args.seed + OFFSETS.get(cell, 0)
     records: dict[str, Record] = {}
     for label, (name, options) in plan.items():
@@ -129,14 +129,14 @@ class Book:
         self.cells: dict[str, dict[str, dict[str, Record]]] = {}
         for record in load(args.out).values():
             cell = record["cell"]
-            wanted = (args.runs, args.rounds, args.seed + OFFSETS.get(cell, 0))
-            if cell in args.chosen and (record["runs"], record["rounds"], record["seed"]) == wanted:
+            asked = (args.runs, args.rounds, args.seed + OFFSETS.get(cell, 0))
+            if cell in args.chosen and (record["runs"], record["rounds"], record["seed"]) == asked:
                 stages = self.cells.setdefault(cell, {})
                 stages.setdefault(record["stage"], {})[record["label"]] = record
         self.cells = {cell: self.cells[cell] for cell in args.chosen if cell in self.cells}
-        found = [label for stages in self.cells.values() for label in stages.get("ours", {})]
-        asked = [our_label(*pair) for pair in args.policy or ()]
-        self.rules = [label for label in asked or dict.fromkeys(found) if label in found]
+        played = [label for stages in self.cells.values() for label in stages.get("ours", {})]
+        named_rules = [our_label(*pair) for pair in args.policy or ()]
+        self.rules = [label for label in named_rules or dict.fromkeys(played) if label in played]
         # Where the best specialist loses no more than one random play costs, a ratio to it
         # measures the luck of the first play.
         best = {cell: self.best(cell, "specialists") for cell in self.cells}
@@ -188,7 +188,7 @@ def named(record: Record | None) -> str:
 
 
 def cell_table(book: Book, rule: str | None) -> Rows:
-    """One row a cell: the best rivals and, where there is one, the first rule."""
+    """One row per cell: the best rivals and, if there is one, the first rule."""
     head = ["cell", "best specialist", "regret", "best RoLF", "regret"]
     if rule is not None:
         head += [rule, "/ specialist", "/ RoLF", "worst / mean"]
@@ -205,14 +205,14 @@ def cell_table(book: Book, rule: str | None) -> Rows:
 
 
 def summary_table(book: Book) -> Rows:
-    """One column a rule."""
+    """One column per rule."""
     rows = [["over the cells", *book.rules]]
 
     def add(title: str, stage: str, cells: Any, shown: Any) -> None:
         values = []
         for rule in book.rules:
-            each = {cell: book.ratio(cell, rule, stage) for cell in cells}
-            values.append(shown({c: v for c, v in each.items() if not math.isnan(v)}))
+            ratios = {cell: book.ratio(cell, rule, stage) for cell in cells}
+            values.append(shown({c: v for c, v in ratios.items() if not math.isnan(v)}))
         rows.append([title, *values])
 
     calm = [cell for cell in book.cells if quiet(CELLS[cell])]
@@ -239,13 +239,13 @@ def geometric(values: dict[str, float]) -> str:
 
 
 def worst(values: dict[str, float]) -> str:
-    """The largest of them, and where."""
+    """The largest of them, and its cell."""
     cell = max(values, key=lambda each: values[each], default="")
     return f"{values[cell]:.2f} ({cell})" if values else ""
 
 
 def side_table(book: Book) -> Rows:
-    """Ratios to the best specialist of all rules, cell by cell."""
+    """Ratios of all rules to the best specialist, cell by cell."""
     rows = [["/ specialist", *book.rules]]
     for cell in book.cells:
         values = [number(book.ratio(cell, rule, "specialists")) for rule in book.rules]
@@ -301,10 +301,10 @@ class _Options(argparse.Action):
         if not namespace.policy:
             parser.error("--options comes after the --policy that it belongs to")
         try:
-            found = json.loads(values)
+            options = json.loads(values)
         except json.JSONDecodeError as error:
             parser.error(f"--options {values}: {error}")
-        namespace.policy[-1] = (namespace.policy[-1][0], found)
+        namespace.policy[-1] = (namespace.policy[-1][0], options)
 
 
 def main() -> None:
@@ -313,15 +313,15 @@ def main() -> None:
     add("--stage", action="append", choices=STAGES, help="default: all of them")
     add("--policy", action="append", type=lambda name: (name, {}), help="default: rolf-bayes")
     add("--options", action=_Options, help="of the last --policy, as JSON")
-    add("--cells", default="", help="only cells whose label holds this")
+    add("--cells", default="", help="only cells whose label contains this")
     add("--runs", type=int, default=50)
     add("--rounds", type=int, default=1200)
     add("--seed", type=int, default=0)
     add("--jobs", type=int, default=None, help="workers; all cores by default")
     add("--out", type=Path, default=Path("out/regret.json"), help="where results are kept")
-    add("--again", action="store_true", help="play rivals anew")
+    add("--again", action="store_true", help="play the rivals again")
     add("--quick", action="store_true", help="every sixth cell, five runs")
-    add("--markdown", type=Path, help="write the tables here too")
+    add("--markdown", type=Path, help="also write the tables to this file")
     args = parser.parse_args()
     args.chosen = [cell for cell in CELLS if args.cells in cell]
     if args.quick:

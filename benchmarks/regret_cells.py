@@ -1,8 +1,9 @@
 """The cells of benchmarks/regret.py: 48 distributions over problems.
 
-The five panels of the paper at three noises; 24 synthetic cells over the number of arms, of
-features, the share of the variance that features carry, dense and sparse latent parts and the
-noise; heavy tails, Bernoulli rewards, rewards around 40 and rewards times 1000.
+The five panels of the paper at three noise levels; 24 synthetic cells that vary the number of
+arms, the number of features, the share of the variance that the features explain, dense or sparse
+latent parts, and the noise; heavy tails, Bernoulli rewards, rewards around 40 and rewards times
+1000.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from rolf.environments import paper, synthetic
 
 NOISES = (0.04, 0.1, 0.5)
-COIN = 0.45  # the noise that specialists are told where rewards are Bernoulli
+COIN = 0.45  # the noise level that specialists are told where rewards are Bernoulli
 
 
 def _name(family: Any, *extra: str) -> str:
@@ -26,12 +27,12 @@ def _name(family: Any, *extra: str) -> str:
 
 
 def _systematic() -> list[Any]:
-    """24 cells: arms x features x share, less six, with noise and latent kind in rotation."""
+    """24 cells: arms x features x share, minus six, and three with share 0."""
     out = []
     for i, arms in enumerate((10, 30, 100)):
         sizes = (1, round(arms / 4), arms)
         grid = [(j, k, share) for j in range(3) for k, share in enumerate((0.5, 0.9, 1.0))]
-        # two of nine are left out for each K, of all of them each size and each share twice
+        # two of nine are left out per K; over all K, each size and each share twice
         kept = [(j, i + j + 2 * k, share) for j, k, share in grid if i == j or (i + j + k) % 3 != 2]
         for j, turn, share in [*kept, ((i + 1) % 3, i, 0.0)]:
             latent = ("dense", "sparse")[(turn % 3 + j) % 2]
@@ -69,7 +70,7 @@ def _cells() -> dict[str, Any]:
 
 
 CELLS: dict[str, Any] = _cells()
-# The two panels of scenario 2 are one distribution: other seeds, so that they say two things.
+# The two panels of scenario 2 are the same distribution: other seeds make them differ.
 OFFSETS = {f"paper 2.2, noise {noise:g}": 1 for noise in NOISES}
 
 
@@ -81,7 +82,7 @@ def level(family: Any) -> float:
 
 
 def quiet(family: Any) -> bool:
-    """Whether the noise, in the unit of the rewards, is at most 0.1."""
+    """Whether the noise, in units of the rewards, is at most 0.1."""
     return level(family) <= 0.1 * getattr(family, "scale", 1.0)
 
 

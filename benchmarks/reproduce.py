@@ -1,7 +1,7 @@
-"""How long the paper's five panels take to play: five runs, and a thousand.
+"""How long it takes to play the paper's five panels: five runs, and a thousand.
 
-Six policies, T=1200, figures 1 and 2. Each part runs in a fresh process, once everything is
-compiled, and says how much memory it took at most.
+Six policies, T=1200, figures 1 and 2. Each part runs in a fresh process once everything is
+compiled, and reports its peak memory.
 
     python benchmarks/reproduce.py            # five runs, then a thousand (some minutes)
     python benchmarks/reproduce.py --quick    # five runs only
@@ -13,7 +13,7 @@ import argparse
 import subprocess
 import sys
 
-FIVE = """
+PANELS = """
 import resource, time
 start = time.perf_counter()
 import rolf
@@ -29,7 +29,7 @@ print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_m
 def measure(runs: int) -> tuple[float, float]:
     """Seconds and peak MiB of all five panels, imports included."""
     done = subprocess.run(
-        [sys.executable, "-c", FIVE.format(runs=runs)], check=True, capture_output=True, text=True
+        [sys.executable, "-c", PANELS.format(runs=runs)], check=True, capture_output=True, text=True
     )
     seconds, memory = done.stdout.split()
     return float(seconds), float(memory)
@@ -39,7 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="five runs only")
     quick = parser.parse_args().quick
-    measure(1)  # compiles what is not compiled yet
+    measure(1)  # compiles what has not been compiled yet
     seconds, memory = measure(5)
     print(f"five panels, six policies, 5 runs: {seconds:.1f} s (target 5), {memory:.0f} MiB")
     if not quick:

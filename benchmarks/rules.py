@@ -1,8 +1,9 @@
-"""Other ways to decide from the posterior of RoLF-Bayes, to measure beside its own.
+"""Other ways to decide from the posterior of RoLF-Bayes, to be measured beside its own.
 
-Each is RoLF-Bayes with another choice: the same model, the same scales, the same updates.
-(While all rewards were equal they play at random, where RoLF-Bayes takes the least known arm.)
-``benchmarks/regret.py --policy NAME`` takes the names of ``RULES``.
+Each is RoLF-Bayes with another rule: the same model, the same scales, the same updates. (While
+all rewards are equal they play at random, where RoLF-Bayes plays the arm it knows least about.)
+``benchmarks/regret.py --policy NAME`` takes the names in ``RULES``. The rules are for simulation
+only: they have no ``chances``.
 """
 
 from __future__ import annotations
@@ -12,98 +13,83 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.estimators.posterior import Grid, mixture
+from rolf.estimators.posterior import mixture
 from rolf.estimators.scales import noise_variance
-from rolf.kernel import body_of, implements, shared
-from rolf.linalg import argmax, normals
-from rolf.policies.operations import choose, estimate, probabilities, rebuild, update
-from rolf.policies.rolf_bayes import Params, RoLFBayes, State
-from rolf.types import Choice, FloatArray, Generator, IntArray, Seed
+from rolf.kernel import implement, shared
+from rolf.linalg import argmax, normal_matrix
+from rolf.policies.composition import Params
+from rolf.policies.rolf_bayes import RoLFBayes
+from rolf.policies.rules import Situation, decide
+from rolf.types import Choice, FloatArray, Generator, Seed
 
 
 class Flat(NamedTuple):
     """mean + width deviations for every arm, posterior weights as they are."""
 
-    grid: Grid
     width: float
 
 
-class Plugged(NamedTuple):
+class PlugIn(NamedTuple):
     """The same, from the one component with the largest weight."""
 
-    grid: Grid
     width: float
 
 
-class Drawn(NamedTuple):
+class Thompson(NamedTuple):
     """Thompson sampling: a component by its weight, then all arms from its joint posterior."""
 
-    grid: Grid
     width: float
 
 
-class Gain(NamedTuple):
-    """mean + what one look (of the best number of rewards) is expected to gain over as many
-    rounds again: the knowledge gradient."""
+class KnowledgeGradient(NamedTuple):
+    """mean + what trying the arm (the best number of times) is expected to gain over as many
+    rounds again."""
 
-    grid: Grid
     width: float
 
 
 @shared
-def _take(
-    score: FloatArray,
-    noise: float,
-    mean: FloatArray,
-    state: State,
-    available: IntArray,
-    rng: Generator,
+def _play(
+    score: FloatArray, noise: float, mean: FloatArray, now: Situation, rng: Generator
 ) -> Choice:
-    """The best score; any arm while all rewards were equal."""
-    arm = argmax(score, available)
+    """The best score; any arm while all rewards are equal."""
+    arm = argmax(score, now.available)
     if noise < 0.0:
-        arm = int(available[int(rng.random() * available.size)])
-    state.waiting[arm] += 1.0
-    return Choice(arm, 1.0, argmax(mean, available), arm, True)
+        arm = int(now.available[int(rng.random() * now.available.size)])
+    return Choice(arm, 1.0, argmax(mean, now.available), arm, True)
 
 
-@implements(choose, Flat)
-def _flat(
-    params: Flat, state: State, features: FloatArray, available: IntArray, rng: Generator
-) -> Choice:
-    state.clock[0] += 1
-    mean, variance, noise = mixture(state.belief, state.belief.evidence.weights)
-    return _take(mean + params.width * np.sqrt(variance), noise, mean, state, available, rng)
+def _flat(rule: Flat, now: Situation, rng: Generator) -> Choice:
+    now.clock[0] += 1
+    components = now.belief.components
+    mean, variance, noise = mixture(components, components.evidence.weights)
+    return _play(mean + rule.width * np.sqrt(variance), noise, mean, now, rng)
 
 
-@implements(choose, Plugged)
-def _plugged(
-    params: Plugged, state: State, features: FloatArray, available: IntArray, rng: Generator
-) -> Choice:
-    state.clock[0] += 1
-    evidence = state.belief.evidence
+def _plug_in(rule: PlugIn, now: Situation, rng: Generator) -> Choice:
+    now.clock[0] += 1
+    components = now.belief.components
+    evidence = components.evidence
     best = int(np.argmax(evidence.weights))
-    mean = state.belief.means[best].copy()
-    variance = noise_variance(evidence, best) * np.maximum(state.belief.variances[best], 0.0)
+    mean = components.means[best].copy()
+    variance = noise_variance(evidence, best) * np.maximum(components.variances[best], 0.0)
     noise = 1.0 if evidence.errors.max() > 0.0 else -1.0
-    return _take(mean + params.width * np.sqrt(variance), noise, mean, state, available, rng)
+    return _play(mean + rule.width * np.sqrt(variance), noise, mean, now, rng)
 
 
-@implements(choose, Drawn)
-def _drawn(
-    params: Drawn, state: State, features: FloatArray, available: IntArray, rng: Generator
-) -> Choice:
-    state.clock[0] += 1
-    belief, evidence = state.belief, state.belief.evidence
+def _thompson(rule: Thompson, now: Situation, rng: Generator) -> Choice:
+    now.clock[0] += 1
+    components = now.belief.components
+    evidence = components.evidence
     left, g = rng.random(), 0
     while g < evidence.weights.size - 1 and left > evidence.weights[g]:
         left -= evidence.weights[g]
         g += 1
     degrees = max(int(evidence.seen[0]) - 1, 1)
-    spread = math.sqrt(evidence.errors[g] / (normals(degrees, rng) ** 2).sum())
-    size = belief.cov.shape[1]
-    root = belief.cov[g].copy()  # Cholesky, row by row
-    steps, out = normals(size, rng), np.zeros(size)
+    spread = math.sqrt(evidence.errors[g] / (normal_matrix(1, degrees, rng)[0] ** 2).sum())
+    size = components.cov.shape[1]
+    root = components.cov[g].copy()  # Cholesky, row by row
+    steps, out = normal_matrix(1, size, rng)[0], np.zeros(size)
     for i in range(size):
         for j in range(i + 1):
             inner = root[i, j]
@@ -111,27 +97,25 @@ def _drawn(
                 inner -= root[i, k] * root[j, k]
             root[i, j] = math.sqrt(max(inner, 1e-18)) if i == j else inner / root[j, j]
             out[i] += root[i, j] * steps[j]
-    loose = belief.loose[g]
+    loose = components.loose[g]
     common = np.zeros(loose.size)
     for a in range(loose.size):
         for i in range(size):
-            common[a] += params.grid.rows[a, i] * out[i]
-    alone = np.sqrt(params.grid.latent[g] * loose) * normals(loose.size, rng)
-    drawn = belief.means[g] + params.width * spread * (loose * common + alone)
+            common[a] += now.model.rows[a, i] * out[i]
+    alone = np.sqrt(now.model.latent[g] * loose) * normal_matrix(1, loose.size, rng)[0]
+    drawn = components.means[g] + rule.width * spread * (loose * common + alone)
     noise = 1.0 if evidence.errors.max() > 0.0 else -1.0
-    return _take(drawn, noise, drawn, state, available, rng)
+    return _play(drawn, noise, drawn, now, rng)
 
 
-@implements(choose, Gain)
-def _gain(
-    params: Gain, state: State, features: FloatArray, available: IntArray, rng: Generator
-) -> Choice:
-    state.clock[0] += 1
-    mean, variance, noise = mixture(state.belief, state.belief.evidence.weights)
-    ahead = max(1000.0, float(state.clock[0]))
-    top = argmax(mean, available)
+def _knowledge_gradient(rule: KnowledgeGradient, now: Situation, rng: Generator) -> Choice:
+    now.clock[0] += 1
+    components = now.belief.components
+    mean, variance, noise = mixture(components, components.evidence.weights)
+    ahead = max(1000.0, float(now.clock[0]))
+    top = argmax(mean, now.available)
     second = -math.inf
-    for a in available:
+    for a in now.available:
         if a != top:
             second = max(second, mean[a])
     out = mean.copy()
@@ -145,30 +129,33 @@ def _gain(
             better = step * (density - 0.5 * z * math.erfc(z / math.sqrt(2.0)))
             most = max(most, better * (ahead - looks) / looks)
             looks *= 2.0
-        out[a] += params.width * most
-    return _take(out, noise, mean, state, available, rng)
+        out[a] += rule.width * most
+    return _play(out, noise, mean, now, rng)
 
 
-class _Rule(RoLFBayes):
-    """RoLF-Bayes with another choice."""
+implement(Flat, {decide: _flat})
+implement(PlugIn, {decide: _plug_in})
+implement(Thompson, {decide: _thompson})
+implement(KnowledgeGradient, {decide: _knowledge_gradient})
 
-    made: type
+
+class _OtherRule(RoLFBayes):
+    """RoLF-Bayes with another rule."""
+
+    rule: type
 
     def __init__(self, features: Any, *, width: float = 2.5, seed: Seed = None) -> None:
         super().__init__(features, width=width, seed=seed)
-        self.params = self.made(self.params.grid, width)
-        self._choose = body_of(choose, self.made)
+        self.params = Params(self.params.model, self.rule(width))
 
 
-def _rule(made: type) -> type[_Rule]:
-    for operation in (update, estimate, probabilities, rebuild):
-        implements(operation, made)(body_of(operation, Params))
-    return type(made.__name__, (_Rule,), {"made": made})
+def _with_rule(rule: type) -> type[_OtherRule]:
+    return type(rule.__name__, (_OtherRule,), {"rule": rule})
 
 
 RULES = {
-    "flat": _rule(Flat),
-    "plug-in": _rule(Plugged),
-    "thompson": _rule(Drawn),
-    "knowledge-gradient": _rule(Gain),
+    "flat": _with_rule(Flat),
+    "plug-in": _with_rule(PlugIn),
+    "thompson": _with_rule(Thompson),
+    "knowledge-gradient": _with_rule(KnowledgeGradient),
 }

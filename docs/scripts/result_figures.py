@@ -1,4 +1,4 @@
-"""Draw the figures of docs/results.md: the reproduction itself, copied from where it writes.
+"""Draw the figures of docs/results.md: run the reproduction and copy its pictures.
 
 python docs/scripts/result_figures.py
 """

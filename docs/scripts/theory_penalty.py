@@ -1,6 +1,6 @@
-"""The penalties of the theory against the default, as docs/policies.md tells it.
+"""The theory's penalties compared with the default, for docs/policies.md.
 
-RoLF-Lasso with the penalties of the paper's consistency theorem against the default, p, on the
+RoLF-Lasso with the penalties of the paper's consistency theorem and with the default, p, on the
 five problems of the paper: mean cumulative regret of 50 runs after 1200 rounds.
 
     .venv/bin/python docs/scripts/theory_penalty.py
@@ -20,8 +20,8 @@ def main() -> None:
     for scenario, case in ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2)):
         family = rolf.environments.paper(scenario, case)
         result = rolf.simulate(POLICIES, family, rounds=1200, runs=50, seed=case)
-        told = ", ".join(f'penalty "{row.policy}": {row.mean:.0f}' for row in result.summary())
-        print(f"scenario {scenario}, case {case}: {told}")
+        line = ", ".join(f'penalty "{row.policy}": {row.mean:.0f}' for row in result.summary())
+        print(f"scenario {scenario}, case {case}: {line}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draw the picture of docs/policies/rolf-bayes.md: what it comes to believe about features.
+"""Draw the picture of docs/policies/rolf-bayes.md: what it learns to believe about features.
 
 python docs/scripts/trust_figure.py
 """
@@ -20,7 +20,7 @@ RUNS = 40
 
 
 def believed(share: float) -> np.ndarray:
-    """(runs, marks): the share it believes features to explain."""
+    """(runs, marks): the share that it believes the features explain."""
     out = np.empty((RUNS, len(MARKS)))
     for run in range(RUNS):
         family = rolf.environments.synthetic(arms=30, observed=5, share=share, noise=0.2)
@@ -38,14 +38,18 @@ def believed(share: float) -> np.ndarray:
 def main() -> None:
     figure, axes = plt.subplots(figsize=(7.5, 4.0), layout="constrained")
     for (share, name), color in zip(CASES.items(), COLORS, strict=True):
-        found = believed(share)
-        low, high = np.quantile(found, [0.1, 0.9], axis=0)
+        beliefs = believed(share)
+        low, high = np.quantile(beliefs, [0.1, 0.9], axis=0)
         axes.fill_between(MARKS, low, high, color=color, alpha=0.15, linewidth=0)
-        axes.plot(MARKS, found.mean(axis=0), color=color, linewidth=2.0)
+        axes.plot(MARKS, beliefs.mean(axis=0), color=color, linewidth=2.0)
         axes.annotate(
-            name, (MARKS[-1], found[:, -1].mean()), (6, 0), textcoords="offset points", va="center",
+            name,
+            (MARKS[-1], beliefs[:, -1].mean()),
+            (6, 0),
+            textcoords="offset points",
+            va="center",
             color=color,
-        )  # fmt: skip
+        )
     axes.set(xscale="log", ylim=(0, 1), xlabel="rounds", ylabel="share believed to be explained")
     axes.set_xticks([5, 10, 20, 50, 100, 200, 500], ["5", "10", "20", "50", "100", "200", "500"])
     axes.minorticks_off()
