@@ -104,10 +104,6 @@ def test_a_picture_needs_a_kind(tmp_path, monkeypatch, capsys):
         assert ".png" in capsys.readouterr().err
 
 
-def test_compile_one(tmp_path):
-    assert run("compile", "ucb").exit_code == 0
-
-
 def test_a_missing_file_is_said(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("sys.argv", ["rolf", "simulate", str(tmp_path / "none.toml")])
     with pytest.raises(SystemExit):
