@@ -70,6 +70,18 @@ def read_options(text: str | None) -> dict[str, Any] | None:
     return options
 
 
+@contextmanager
+def errors_name_options(*arguments: str) -> Iterator[None]:
+    """Let errors about these arguments of the library name the options that set them."""
+    try:
+        yield
+    except InvalidArgument as error:
+        if error.argument not in arguments:
+            raise
+        option = "--" + error.argument.replace("_", "-")
+        raise type(error)(option, error.got, error.wanted) from None
+
+
 def find_labels(names: Sequence[str], arms: Arms, option: str) -> list[Any]:
     """The labels of arms, which are always text on the command line but may be numbers."""
     labels = {str(label): label for label in arms.labels}

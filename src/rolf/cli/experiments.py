@@ -15,6 +15,7 @@ from rolf.cli.common import (
     POLICY,
     URL,
     current,
+    errors_name_options,
     find_labels,
     format_number,
     make_table,
@@ -215,17 +216,19 @@ def import_experiment(
 
     with warnings_as_notes():
         arms = None if features is None else read_arms(features)
-    with import_log(
-        url,
-        name,
-        log,
-        features=arms,
-        policy=policy,
-        options=read_options(options),
-        seed=seed,
-        default_reward=default_reward,
-        reward_after=reward_after,
-    ) as experiment:
+    with errors_name_options("features", "policy", "options", "default_reward"):
+        experiment = import_log(
+            url,
+            name,
+            log,
+            features=arms,
+            policy=policy,
+            options=read_options(options),
+            seed=seed,
+            default_reward=default_reward,
+            reward_after=reward_after,
+        )
+    with experiment:
         if as_json:
             print_json(experiment.status().to_dict())
             return
