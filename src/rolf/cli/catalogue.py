@@ -76,9 +76,11 @@ def compile_policies(
 
 
 def _compile_in_parallel(names: Sequence[str]) -> None:
-    """Let processes take the next policy until none is left: Numba compiles one at a time in each.
+    """Let each process take the next policy until none is left.
 
-    They share the read end of a pipe, which holds the positions of all names.
+    Numba compiles one thing at a time in a process. The queue is a pipe that all processes read
+    from; it holds the positions of the names. The catalogue lists the slowest policies first, so
+    the processes end at about the same time.
     """
     queue, feed = os.pipe()
     os.write(feed, bytes(range(len(names))))
@@ -93,6 +95,6 @@ def _compile_in_parallel(names: Sequence[str]) -> None:
     finally:
         os.close(queue)
         for worker in workers:
-            worker.terminate()  # only after an interruption: the others have ended
+            worker.terminate()  # after an interruption; nothing happens to one that has ended
     if any(codes):
         raise RolfError("compilation failed; the lines above say why")

@@ -150,7 +150,7 @@ def tell(
 
 @commands.command()
 def status(url: URL, name: NAME, as_json: JSON = False) -> None:
-    """Show an experiment: its arms, plays, estimates, and each arm's chance to be the best."""
+    """Show an experiment: its arms, plays, estimates, and each arm's chance of being best."""
     with open_existing(url, name) as experiment:
         now = experiment.status()
     if as_json:
