@@ -54,7 +54,7 @@ def test_simulate_writes_everything(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("rounds = ", "not valid TOML"),
         ("[problem]\ncase = 1", "policies"),
@@ -69,7 +69,7 @@ def test_simulate_writes_everything(tmp_path):
         ("problem = 3\n[policies]\nu = 'ucb'", "problem"),
     ],
 )
-def test_errors_are_one_line(tmp_path, text, wanted, monkeypatch, capsys):
+def test_errors_are_one_line(tmp_path, text, expected, monkeypatch, capsys):
     path = config(tmp_path, text)
     monkeypatch.setattr("sys.argv", ["rolf", "simulate", str(path)])
     with pytest.raises(SystemExit) as stop:
@@ -77,12 +77,12 @@ def test_errors_are_one_line(tmp_path, text, wanted, monkeypatch, capsys):
     assert stop.value.code == 1
     shown = capsys.readouterr().err
     assert shown.startswith("rolf: ")
-    assert wanted in shown
+    assert expected in shown
     assert "Traceback" not in shown
 
 
 @pytest.mark.parametrize("command", ["simulate", "reproduce"])
-def test_an_unwritable_folder_is_said_before_anything_is_played(
+def test_an_unwritable_folder_is_reported_before_anything_is_played(
     command, tmp_path, monkeypatch, capsys
 ):
     (tmp_path / "file").write_text("")
@@ -94,7 +94,7 @@ def test_an_unwritable_folder_is_said_before_anything_is_played(
     assert "--out" in capsys.readouterr().err
 
 
-def test_a_picture_needs_a_kind(tmp_path, monkeypatch, capsys):
+def test_a_picture_needs_a_known_ending(tmp_path, monkeypatch, capsys):
     run("simulate", config(tmp_path), "--out", tmp_path / "o")
     for name in ("noext", "x.xyz"):
         path = str(tmp_path / "o" / "plan.parquet")
@@ -104,11 +104,7 @@ def test_a_picture_needs_a_kind(tmp_path, monkeypatch, capsys):
         assert ".png" in capsys.readouterr().err
 
 
-def test_compile_one(tmp_path):
-    assert run("compile", "ucb").exit_code == 0
-
-
-def test_a_missing_file_is_said(monkeypatch, capsys, tmp_path):
+def test_a_missing_file_is_reported(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("sys.argv", ["rolf", "simulate", str(tmp_path / "none.toml")])
     with pytest.raises(SystemExit):
         main()

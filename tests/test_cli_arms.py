@@ -1,4 +1,4 @@
-"""``rolf arms``: arms that come and go, on the command line."""
+"""``rolf arms``: show, add, correct and retire arms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rolf.errors import InvalidArgument
 from stores import quick_folder
 from test_cli_experiments import run
 
-# shape=square follows from the columns before, so it gets none of its own
+# shape=square follows from the columns before it, so it gets no column of its own
 ITEMS = """item,size,kind,shape
 01,1,red,round
 02,2,07,square
@@ -31,7 +31,7 @@ def url():
 
 
 @pytest.fixture
-def made(tmp_path, url):
+def stored(tmp_path, url):
     items = tmp_path / "items.csv"
     items.write_text(ITEMS)
     run("new", url, "x", "--features", items, "--policy", "rolf-ridge", "--seed", 1)
@@ -52,10 +52,10 @@ def features_of(url, arm, name="x"):
     return list(arms_of(url, name)[arm]["features"].values())
 
 
-def test_the_arms_are_shown(made):
-    run("ask", made, "x", "--available", "03", "-n", 2)
-    run("arms", made, "x", "--retire", "02")
-    lines = [line.strip().split(maxsplit=3) for line in run("arms", made, "x").splitlines()]
+def test_the_arms_are_shown(stored):
+    run("ask", stored, "x", "--available", "03", "-n", 2)
+    run("arms", stored, "x", "--retire", "02")
+    lines = [line.strip().split(maxsplit=3) for line in run("arms", stored, "x").splitlines()]
     assert lines[0] == ["arm", "plays", "state", "features"]
     assert [line[:3] for line in lines[1:4]] == [
         ["01", "0", "active"],
@@ -63,38 +63,38 @@ def test_the_arms_are_shown(made):
         ["03", "2", "active"],
     ]
     assert lines[1][3] == "size 1, kind=red, shape=round"
-    data = arms_of(made)
+    data = arms_of(stored)
     assert list(data) == ["01", "02", "03", "04", "05"]
     assert (data["03"]["plays"], data["02"]["active"]) == (2, False)
     assert data["01"]["features"] == dict(zip(COLUMNS, [1, 0, 0, 1, 1], strict=True))
 
 
-def test_add_update_and_retire_in_this_order(made, tmp_path):
-    """Each step may name what the one before has made; text is what it was at first."""
+def test_add_update_and_retire_in_this_order(stored, tmp_path):
+    """A step may name arms of the step before; text becomes the same columns as at first."""
     more = table(tmp_path, "item,shape,kind,size\n06,square,07,5\n07,round,red,6\n", "more.csv")
     rows = "item,size,kind,shape\n06,5.5,green,square\n01,9,07,round\n"
     right = table(tmp_path, rows, "right.csv")
     words = ("--retire", "07", "--retire", "02", "--update", right, "--add", more)
-    lines = run("arms", made, "x", *words).splitlines()
+    lines = run("arms", stored, "x", *words).splitlines()
     assert lines == ["added: 06, 07", "updated: 06, 01", "retired: 07, 02"]
-    assert features_of(made, "06") == [5.5, 0, 1, 0, 0]
-    assert features_of(made, "07") == [6, 0, 0, 1, 1]
-    assert features_of(made, "01") == [9, 1, 0, 0, 1]
-    assert features_of(made, "03") == [4, 0, 0, 1, 0]
-    left = {arm for arm, each in arms_of(made).items() if each["active"]}
+    assert features_of(stored, "06") == [5.5, 0, 1, 0, 0]
+    assert features_of(stored, "07") == [6, 0, 0, 1, 1]
+    assert features_of(stored, "01") == [9, 1, 0, 0, 1]
+    assert features_of(stored, "03") == [4, 0, 0, 1, 0]
+    left = {arm for arm, each in arms_of(stored).items() if each["active"]}
     assert left == {"01", "03", "04", "05", "06"}
-    with rolf.open(made, "x") as experiment:
+    with rolf.open(stored, "x") as experiment:
         assert {each.arm for each in experiment.ask(200)} <= left
 
 
-def test_json_after_a_change_is_the_table(made, tmp_path):
+def test_json_after_a_change_is_the_table(stored, tmp_path):
     more = table(tmp_path, "item,size,kind,shape\n06,5,red,round\n")
-    data = json.loads(run("arms", made, "x", "--add", more, "--json"))
+    data = json.loads(run("arms", stored, "x", "--add", more, "--json"))
     assert [each["arm"] for each in data] == ["01", "02", "03", "04", "05", "06"]
 
 
 @pytest.mark.parametrize(
-    ("option", "text", "wanted"),
+    ("option", "text", "expected"),
     [
         ("--add", "item,size,kind,shape\n06,5,violet,round\n", "kind: got 'violet in row 0'"),
         ("--add", "item,size,kind,shape\n06,5,red,oval\n", "shape: .*one of round, square"),
@@ -113,27 +113,27 @@ def test_json_after_a_change_is_the_table(made, tmp_path):
         ("--retire", "99", "--retire: got '99'"),
     ],
 )
-def test_bad_input_changes_nothing(made, tmp_path, option, text, wanted):
-    before = arms_of(made)
+def test_bad_input_changes_nothing(stored, tmp_path, option, text, expected):
+    before = arms_of(stored)
     words = [option, text if option == "--retire" else table(tmp_path, text)]
-    words += ["--retire", "01"]  # comes last, and does not come to pass
-    with pytest.raises(InvalidArgument, match=wanted):
-        run("arms", made, "x", *words, ok=False)
-    assert arms_of(made) == before
+    words += ["--retire", "01"]  # the last step, which must not happen
+    with pytest.raises(InvalidArgument, match=expected):
+        run("arms", stored, "x", *words, ok=False)
+    assert arms_of(stored) == before
 
 
-def test_a_bad_table_stops_the_steps_before_it(made, tmp_path):
+def test_a_bad_table_stops_all_steps(stored, tmp_path):
     more = table(tmp_path, "item,size,kind,shape\n06,5,red,round\n")
     bad = table(tmp_path, "item,size\n01,5\n", "bad.csv")
-    before = arms_of(made)
+    before = arms_of(stored)
     with pytest.raises(InvalidArgument, match="columns"):
-        run("arms", made, "x", "--add", more, "--update", bad, ok=False)
-    assert arms_of(made) == before
+        run("arms", stored, "x", "--add", more, "--update", bad, ok=False)
+    assert arms_of(stored) == before
 
 
-def test_errors_are_one_line(made, tmp_path, monkeypatch, capsys):
+def test_errors_are_one_line(stored, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
-        "sys.argv", ["rolf", "arms", made, "x", "--add", str(tmp_path / "none.csv")]
+        "sys.argv", ["rolf", "arms", stored, "x", "--add", str(tmp_path / "none.csv")]
     )
     with pytest.raises(SystemExit) as stop:
         main()
@@ -144,22 +144,22 @@ def test_errors_are_one_line(made, tmp_path, monkeypatch, capsys):
     assert shown.count("\n") == 1
 
 
-def test_categories_outlive_export_and_snapshots(made, tmp_path):
-    """A category without a column of its own is still known in a copy."""
-    with rolf.open(made, "x") as experiment:
+def test_categories_outlive_export_and_snapshots(stored, tmp_path):
+    """A category without a column of its own is known in a copy, too."""
+    with rolf.open(stored, "x") as experiment:
         experiment.ask()
         experiment.snapshot()
     log = tmp_path / "log.parquet"
-    run("export", made, "x", log)
-    run("import", made, "copy", log)
+    run("export", stored, "x", log)
+    run("import", stored, "copy", log)
     more = table(tmp_path, "item,size,kind,shape\n06,5,07,square\n")
     for name in ("x", "copy"):
-        run("arms", made, name, "--add", more)
-        assert features_of(made, "06", name) == [5, 1, 0, 0, 0]
+        run("arms", stored, name, "--add", more)
+        assert features_of(stored, "06", name) == [5, 1, 0, 0, 0]
 
 
-def test_an_experiment_made_with_zeros_and_ones(url, tmp_path):
-    """Made in Python, or before categories were kept: the columns' names tell them."""
+def test_an_experiment_created_with_zeros_and_ones(url, tmp_path):
+    """Created in Python, or before categories were stored: the names of the columns tell them."""
     frame = pandas.DataFrame(
         {"size": [1.0, 2.0, 3.0], "kind=red": [1.0, 0.0, 0.0], "kind=blue": [0.0, 1.0, 0.0]},
         index=[10, 20, 30],
@@ -168,7 +168,7 @@ def test_an_experiment_made_with_zeros_and_ones(url, tmp_path):
     run("arms", url, "x", "--add", table(tmp_path, "id,kind,size\n40,blue,4\n"))
     run("arms", url, "x", "--update", table(tmp_path, "id,kind=blue,kind=red,size\n10,0,0,5\n"))
     run("arms", url, "x", "--retire", "20")
-    assert features_of(url, 40) == [4, 0, 1]  # called by a number, as the others are
+    assert features_of(url, 40) == [4, 0, 1]  # a number, like the other labels
     assert features_of(url, 10) == [5, 0, 0]
     assert not arms_of(url)[20]["active"]
     with pytest.raises(InvalidArgument, match="one of red, blue"):
@@ -189,9 +189,9 @@ def test_arms_without_names(url, tmp_path):
         run("arms", url, "x", "--add", table(tmp_path, "arm,u,v\n5,1,2\n"), ok=False)
 
 
-def test_features_of_the_round_are_matched_by_name(made, tmp_path):
+def test_features_of_the_round_are_matched_by_name(stored, tmp_path):
     """A round's table lists arms and columns in any order, and may lack a category."""
-    url = made
+    url = stored
     items = table(tmp_path, ITEMS, "items.csv")
     run("new", url, "v", "--features", items, "--policy", "rolf-varying")
     rows = "item,kind,shape,size\n" + "".join(f"0{i},red,square,{i}\n" for i in (5, 4, 3, 2, 1))

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import rolf
 from rolf.arms.reading import read_arms
 from rolf.cli import app
-from rolf.diagnostics import diagnose
+from rolf.diagnosis import diagnose
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_command(files, log):
     assert (files / "picture.png").stat().st_size > 1000
 
 
-def test_command_for_machines(files):
+def test_command_prints_json(files):
     done = run(files / "log.csv", files / "items.csv", "--reward", "click", "--json")
     data = json.loads(done.output)
     assert data["rewards"] == 240
@@ -82,7 +82,7 @@ def test_command_for_machines(files):
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_features_are_read_as_by_the_other_commands(files, kind):
-    """Text in columns, the names in another column than the first, and as they are written."""
+    """Text in columns, and names that are not in the first column and stay as written."""
     table = pandas.read_csv(files / "items.csv", dtype={"item": str})
     table["colour"] = ["red", "blue", "green"] * 4
     table = table[["size", "colour", "price"]].assign(id="0" + table["item"])
@@ -100,14 +100,14 @@ def test_features_are_read_as_by_the_other_commands(files, kind):
     assert data["arms"][0]["arm"] == "0100"
     arms = read_arms(files / f"mixed.{kind}")
     assert arms.columns == ["size", "colour=blue", "colour=green", "colour=red", "price"]
-    told = log.dropna(subset="reward")
-    found = diagnose(arms, told["arm"], told["reward"])
-    assert found.verdict == data["verdict"]
-    assert found.share.estimate == data["share"]["estimate"]
+    rewarded = log.dropna(subset="reward")
+    diagnosis = diagnose(arms, rewarded["arm"], rewarded["reward"])
+    assert diagnosis.verdict == data["verdict"]
+    assert diagnosis.share.estimate == data["share"]["estimate"]
 
 
 @pytest.mark.parametrize(
-    ("args", "wanted"),
+    ("args", "expected"),
     [
         (("none.csv", "items.csv"), "none.csv: cannot be read"),
         (("log.csv", "none.csv"), "none.csv: cannot be read"),
@@ -124,7 +124,7 @@ def test_features_are_read_as_by_the_other_commands(files, kind):
         (("log.csv", "items.csv", "--plot", "x.xyz"), "path"),
     ],
 )
-def test_errors_of_the_command(files, args, wanted, monkeypatch):
+def test_errors_of_the_command(files, args, expected, monkeypatch):
     (files / "bad.csv").write_text("item,born\n100,2024-01-01\n101,2024-01-02\n")
     (files / "twice.csv").write_text("item,size\n100,1\n100,2\n")
     (files / "gap.csv").write_text("item,size\n100,1\n101,\n")
@@ -134,4 +134,4 @@ def test_errors_of_the_command(files, args, wanted, monkeypatch):
     monkeypatch.chdir(files)
     done = run(*args)
     assert isinstance(done.exception, rolf.RolfError), done.output
-    assert wanted in str(done.exception)
+    assert expected in str(done.exception)

@@ -23,22 +23,22 @@ SOME = ["figure1", "lower-bounds", "exploration"]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def reproduced(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     page = reproduce(folder, figure=SOME, **SMALL)
     return folder, page
 
 
 def digest(folder):
-    """What must not depend on when and how it was made."""
+    """Hashes of the files that must be the same for any number of workers."""
     out = {}
     for path in sorted((folder / "data").glob("*.csv")):
         out[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
     return out
 
 
-def test_every_figure_table_and_number_is_there(made):
-    folder, page = made
+def test_every_figure_table_and_number_is_there(reproduced):
+    folder, page = reproduced
     assert page == folder / "report.html"
     for key in SOME:
         for kind in ("png", "svg"):
@@ -57,7 +57,7 @@ def test_every_figure_table_and_number_is_there(made):
 
 
 class Check(HTMLParser):
-    """Collects ids, links and what would be fetched."""
+    """Collects ids, links and sources, and checks that tags are closed."""
 
     def __init__(self):
         super().__init__()
@@ -77,8 +77,8 @@ class Check(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_stands_alone(made):
-    text = made[1].read_text()
+def test_the_page_stands_alone(reproduced):
+    text = reproduced[1].read_text()
     page = Check()
     page.feed(text)
     assert page.open == []
@@ -93,16 +93,16 @@ def test_the_page_stands_alone(made):
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_the_same_numbers_for_any_number_of_workers(made, tmp_path, jobs):
+def test_the_same_numbers_for_any_number_of_workers(reproduced, tmp_path, jobs):
     reproduce(tmp_path, figure=SOME, **{**SMALL, "jobs": jobs})
-    assert digest(tmp_path) == digest(made[0])
+    assert digest(tmp_path) == digest(reproduced[0])
 
 
-def test_resume_keeps_what_is_done_and_mends_what_is_not(made, tmp_path, monkeypatch):
+def test_resume_keeps_finished_panels_and_replays_the_others(reproduced, tmp_path, monkeypatch):
     reproduce(tmp_path, figure=SOME, **SMALL)
     files = sorted((tmp_path / "data").glob("*.parquet"))
     files[0].unlink()
-    files[1].write_bytes(files[1].read_bytes()[:100])  # cut off
+    files[1].write_bytes(files[1].read_bytes()[:100])  # an interrupted write
     played = []
     original = rolf.report.run.simulate
 
@@ -113,11 +113,11 @@ def test_resume_keeps_what_is_done_and_mends_what_is_not(made, tmp_path, monkeyp
     monkeypatch.setattr(rolf.report.run, "simulate", counting)
     reproduce(tmp_path, figure=SOME, resume=True, **SMALL)
     assert len(played) == 2
-    assert digest(tmp_path) == digest(made[0])
+    assert digest(tmp_path) == digest(reproduced[0])
     reproduce(tmp_path, figure=["lower-bounds"], resume=True, **{**SMALL, "seed": 4})
-    assert len(played) == 4  # another seed: nothing can be kept
+    assert len(played) == 4  # with another seed nothing can be kept
     reproduce(tmp_path, figure=["lower-bounds"], **SMALL)
-    assert len(played) == 6  # without resume everything is played
+    assert len(played) == 6  # without resume everything is played again
 
 
 def test_settings_choose_the_panels():
@@ -128,9 +128,9 @@ def test_settings_choose_the_panels():
     assert "figure2" not in keys["tuned"]
     assert "figure2-tuned" in keys["tuned"]
     assert "lower-bounds" in keys["paper"] & keys["tuned"]
-    for wrong in ({"wanted": ["figure9"], "setting": "both"}, {"wanted": None, "setting": "x"}):
+    for wrong in ((["figure9"], "both"), (None, "x")):
         with pytest.raises(InvalidArgument):
-            choose_figures(**wrong)
+            choose_figures(*wrong)
     with pytest.raises(InvalidArgument, match="setting 'tuned'"):
         choose_figures(["figure1"], "tuned")
 
@@ -146,12 +146,12 @@ def test_the_plan_covers_what_was_promised():
     assert len(set(seeds)) == 2  # one distribution, two seeds
 
 
-def test_verdicts_follow_the_numbers(made, tmp_path):
+def test_verdicts_follow_the_numbers(reproduced):
     played = {}
     for key in ("figure1", "lower-bounds"):
         played[key] = {}
         for panel in figures()[key].panels:
-            result = rolf.load(made[0] / "data" / f"{key}-{panel.key}.parquet")
+            result = rolf.load(reproduced[0] / "data" / f"{key}-{panel.key}.parquet")
             played[key][panel.key] = rolf.report.run.Played(
                 result.curves(), result.summary(), result.config
             )
@@ -159,7 +159,7 @@ def test_verdicts_follow_the_numbers(made, tmp_path):
     assert {claim.verdict for claim in claims} <= {AGREES, DIFFERS}
     assert any("T/16" in claim.statement for claim in claims)
     ahead = claims[0]
-    # turn the first panel's winners into losers, and the verdict must turn too
+    # Once a RoLF loses on the first panel, the verdict must turn.
     first = played["figure1"]["scenario1-case1"]
     first.curves.mean[first.curves.labels.index("RoLF-Lasso")] += 1e6
     assert judge(played)[0].verdict == DIFFERS

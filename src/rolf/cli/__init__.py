@@ -1,5 +1,54 @@
 """The command line: parsing and printing only, one file per group of commands."""
 
-from rolf.cli.commands import app, main
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from rolf import __version__
+from rolf.cli import arms, catalogue, diagnose, experiments, replay, research
+from rolf.errors import RolfError
 
 __all__ = ["app", "main"]
+
+INTERRUPTED = 130  # the exit code into which typer turns Ctrl-C
+
+app = typer.Typer(
+    help="Bandits whose features do not tell the whole story.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for group in (experiments, arms, replay, diagnose, catalogue, research):
+    app.registered_commands += group.commands.registered_commands
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    """Bandits whose features do not tell the whole story."""
+    if version:
+        typer.echo(f"rolf {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; rolf's own errors are one line, not a traceback."""
+    if "" not in sys.path:
+        # For policies in the working directory; last, so that no file there hides a module.
+        sys.path.append("")
+    try:
+        app()
+    except (RolfError, OSError) as error:
+        typer.secho(f"rolf: {error}", fg="red", err=True)
+        raise SystemExit(1) from None
+    except SystemExit as stop:
+        if stop.code != INTERRUPTED:
+            raise
+        hint = "; rolf reproduce --resume continues" if "reproduce" in sys.argv[1:2] else ""
+        typer.echo(f"rolf: interrupted{hint}", err=True)
+        os._exit(INTERRUPTED)  # without waiting for running threads

@@ -1,30 +1,45 @@
-"""What the commands about experiments share: arguments, and how things are said."""
+"""What the commands share: arguments, and how input is read and output printed."""
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from rolf.errors import RolfWarning, UnknownExperiment
+from rolf.errors import InvalidArgument, RolfWarning, UnknownExperiment
+
+if TYPE_CHECKING:
+    from rolf.arms.table import Arms
+    from rolf.experiments.experiment import Experiment
+    from rolf.experiments.replica import Replica
 
 URL = Annotated[str, typer.Argument(help="sqlite:///file.db or postgresql://user@host/database.")]
 NAME = Annotated[str, typer.Argument(help="The experiment's name.")]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+LOG_FEATURES = Annotated[
+    Path, typer.Argument(help="The arms' features, CSV or Parquet: one row per arm.")
+]
+PLOT = Annotated[Path | None, typer.Option(help="Draw the result, too: a .png, .svg or .pdf file.")]
+#: how a policy is named on the command line, for help texts
+POLICY = "A policy: its name in the catalogue, an entry point, or package.module:Class"
 
 
-def opened(url: str, name: str) -> Any:
-    """An experiment that exists; a wrong name is answered with those that there are."""
+# --- input ---
+
+
+def open_existing(url: str, name: str) -> Experiment:
+    """Open an experiment that exists; the error for an unknown name lists the known ones."""
     import rolf
 
     try:
-        return rolf.open(url, name)
+        return rolf.open_experiment(url, name)
     except UnknownExperiment:
         known = rolf.list_experiments(url)
         more = f" and {len(known) - 20} more" if len(known) > 20 else ""
@@ -32,62 +47,94 @@ def opened(url: str, name: str) -> Any:
         raise UnknownExperiment(f"no experiment is called {name!r}; {there}") from None
 
 
-@contextmanager
-def noted() -> Iterator[None]:
-    """Print rolf's warnings as notes, apart from the output that programs may read."""
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always", RolfWarning)
-        try:
-            yield
-        finally:
-            for each in found:
-                if issubclass(each.category, RolfWarning):
-                    note(str(each.message))
-    for each in found:
-        if not issubclass(each.category, RolfWarning):
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+def current(experiment: Experiment) -> Replica:
+    """The arms and counts of an experiment, up to date, without a posterior as in its status.
 
-
-def note(text: str) -> None:
-    console = Console(stderr=True, soft_wrap=True)
-    console.print(f"note: {text}", highlight=False, markup=False)
-
-
-def current(experiment: Any) -> Any:
-    """What an experiment knows now, without all else that its status says."""
+    No other command-line code uses private parts of an experiment.
+    """
     with experiment._alone():
         experiment._sync()
         return experiment._replica
 
 
-def told(experiment: Any) -> int:
-    """How many rewards an experiment has."""
-    return sum(current(experiment).told)
+def read_options(text: str | None) -> dict[str, Any] | None:
+    """The JSON object given as --options."""
+    if text is None:
+        return None
+    try:
+        options = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidArgument("--options", text, f"JSON ({error})") from None
+    if not isinstance(options, dict):
+        raise InvalidArgument("--options", text, 'a JSON object: {"p": 0.7}')
+    return options
 
 
-def labels_of(names: list[str], arms: Any, option: str) -> list[Any]:
-    """Arms by what they are called here; in the experiment they may be numbers."""
-    known = {str(label): label for label in arms.labels}
+@contextmanager
+def errors_name_options(*arguments: str) -> Iterator[None]:
+    """Let errors about these arguments of the library name the options that set them."""
+    try:
+        yield
+    except InvalidArgument as error:
+        if error.argument not in arguments:
+            raise
+        option = "--" + error.argument.replace("_", "-")
+        raise type(error)(option, error.got, error.wanted) from None
+
+
+def find_labels(names: Sequence[str], arms: Arms, option: str) -> list[Any]:
+    """The labels of arms, which are always text on the command line but may be numbers."""
+    labels = {str(label): label for label in arms.labels}
     for name in names:
-        if name not in known:
-            arms.position(name, option)  # says what there is
-    return [known[name] for name in names]
+        if name not in labels:
+            arms.position(name, option)  # raises an error that lists the arms
+    return [labels[name] for name in names]
 
 
-def columns(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for place, name in enumerate(columns):
-        table.add_column(name, justify="right" if place else "left")
+# --- output ---
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Print rolf's warnings as notes on standard error, apart from output for programs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RolfWarning)
+        show_other = warnings.showwarning
+
+        def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, RolfWarning):
+                typer.echo(f"note: {message}", err=True)
+            else:
+                show_other(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
+
+
+def make_table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    text: Sequence[str] = (),
+    title: str | None = None,
+) -> Table:
+    """A table whose cells are printed as they are.
+
+    The first column and those named in ``text`` are aligned on the left, numbers on the right.
+    """
+    caption = Text(title) if title else None
+    table = Table(title=caption, title_justify="left", box=None, pad_edge=False)
+    for name in header:
+        left = name == header[0] or name in text
+        table.add_column(name, justify="left" if left else "right")
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
     return table
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}"
 
 
-def say(text: str) -> None:
-    Console().print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-def say_json(data: Any) -> None:
+def print_json(data: Any) -> None:
     typer.echo(json.dumps(data, indent=2))

@@ -1,4 +1,4 @@
-"""What the paper says against what was measured: statements with verdicts and numbers."""
+"""The paper's statements against what was measured: verdicts and numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AGREES, DIFFERS = "agrees", "differs"
 
 
 class Claim(NamedTuple):
-    """A statement, whether the measurement agrees, and the numbers."""
+    """A statement, whether the measurement agrees, and the numbers behind the verdict."""
 
     statement: str
     verdict: str
@@ -30,7 +30,7 @@ class Claim(NamedTuple):
 
 
 def judge(done: Mapping[str, Mapping[str, Any]]) -> list[Claim]:
-    """Verdicts on everything that the panels at hand, and exact computation, can decide."""
+    """Verdicts on all statements that the played panels, or exact computation, can decide."""
     out: list[Claim] = []
     panels = {
         f"{figure[-1]}/{key[-1]}": played.curves
@@ -58,41 +58,44 @@ def judge(done: Mapping[str, Mapping[str, Any]]) -> list[Claim]:
 
 
 def final(curves: Curves, label: str) -> float:
+    """Mean regret at the horizon."""
     return float(curves.mean[curves.labels.index(label), -1])
 
 
 def slope(curves: Curves, label: str, start: float, end: float) -> float:
-    """Mean regret a round between two shares of the horizon."""
+    """Mean regret per round between two fractions of the horizon."""
     line = curves.mean[curves.labels.index(label)]
     first, last = int(start * (line.size - 1)), int(end * (line.size - 1))
     return float((line[last] - line[first]) / max(last - first, 1))
 
 
 def _ahead(panels: Mapping[str, Curves]) -> Claim:
-    lost = []
+    exceptions = []
     factors = []
     for name, curves in panels.items():
-        ours = max(final(curves, label) for label in ROLFS)
-        rival = min(final(curves, label) for label in BASELINES)
-        factors.append(rival / max(ours, 1e-12))
-        if ours >= rival:
-            lost.append(name)
-    text = f"best baseline / worse RoLF: {min(factors):.1f} to {max(factors):.1f} over the panels"
-    if lost:
-        text += "; not so on " + ", ".join(lost)
+        worse_rolf = max(final(curves, label) for label in ROLFS)
+        best_baseline = min(final(curves, label) for label in BASELINES)
+        factors.append(best_baseline / max(worse_rolf, 1e-12))
+        if worse_rolf >= best_baseline:
+            exceptions.append(name)
+    evidence = (
+        f"best baseline / worse RoLF: {min(factors):.1f} to {max(factors):.1f} over the panels"
+    )
+    if exceptions:
+        evidence += "; not so on " + ", ".join(exceptions)
     return Claim(
         "Both RoLFs end below LinUCB, LinTS, DRLasso and UCB(delta) on every panel "
         "(settings of the authors' runs).",
-        DIFFERS if lost else AGREES,
-        text,
+        DIFFERS if exceptions else AGREES,
+        evidence,
     )
 
 
 def _slower(panels: Mapping[str, Curves]) -> Claim:
     ratios = []
     for curves in panels.values():
+        forced = 60 / curves.mean.shape[1]  # the forced phase, 2K rounds
         for label in ROLFS:
-            forced = 60 / curves.mean.shape[1]  # the forced phase, 2K rounds
             before = slope(curves, label, 0.0, min(forced, 0.5))
             after = slope(curves, label, 0.5, 1.0)
             ratios.append(after / max(before, 1e-12))
@@ -131,7 +134,7 @@ def _case_two(played: Mapping[str, Any]) -> Claim:
         AGREES if slower else DIFFERS,
         "mean of both RoLFs and standard error in cases 1, 2, 3: "
         + ", ".join(f"{means[c]:.0f} ± {errors[c]:.0f}" for c in (1, 2, 3))
-        + ("" if slower else "; no difference beyond the error to one of the others"),
+        + ("" if slower else "; case 2 is not lower than both others by more than the error"),
     )
 
 
@@ -145,53 +148,52 @@ def _same_cases(played: Mapping[str, Any]) -> Claim:
     return Claim(
         "In scenario 2 regret converges slightly more slowly in case 2 than in case 1.",
         DIFFERS,
-        "with every feature observed the cases are one distribution, so any difference is chance; "
-        "RoLF-Lasso here: " + " and ".join(rows),
+        "with every feature observed both cases have the same distribution, so any difference is "
+        "chance; RoLF-Lasso here: " + " and ".join(rows),
     )
 
 
 def _lower_bounds(played: Mapping[str, Any]) -> list[Claim]:
     two, three = played["two-arms"].curves, played["three-arms"].curves
-    rounds = two.mean.shape[1]
-    linear = {label: final(two, label) for label in ("LinTS", "OFUL")}
-    bound = theory.oful_lower_bound(rounds)
-    rolf = max(final(two, label) for label in ROLFS)
-    alike = {label: final(three, label) for label in ("LinTS", "OFUL", "LinUCB", "DRLasso")}
-    wanted = theory.observed_only_lower_bound(three.mean.shape[1])
+    misled = {label: final(two, label) for label in ("LinTS", "OFUL")}
+    bound = theory.oful_lower_bound(two.mean.shape[1])
+    worse_rolf = max(final(two, label) for label in ROLFS)
+    blind = {label: final(three, label) for label in ("LinTS", "OFUL", "LinUCB", "DRLasso")}
+    blind_bound = theory.observed_only_lower_bound(three.mean.shape[1])
     return [
         Claim(
             "On the two-arm instance LinTS and OFUL lose at least T/16; RoLF is sublinear.",
-            AGREES if min(linear.values()) >= bound and rolf < bound else DIFFERS,
-            ", ".join(f"{k} {v:.0f}" for k, v in linear.items())
-            + f"; T/16 = {bound:.0f}; the worse RoLF {rolf:.0f}",
+            AGREES if min(misled.values()) >= bound and worse_rolf < bound else DIFFERS,
+            ", ".join(f"{label} {regret:.0f}" for label, regret in misled.items())
+            + f"; T/16 = {bound:.0f}; the worse RoLF {worse_rolf:.0f}",
         ),
         Claim(
             "On the three-arm instance every policy that sees observed features only loses at "
             "least T/6.",
-            AGREES if min(alike.values()) >= wanted else DIFFERS,
-            ", ".join(f"{k} {v:.0f}" for k, v in alike.items()) + f"; T/6 = {wanted:.0f}",
+            AGREES if min(blind.values()) >= blind_bound else DIFFERS,
+            ", ".join(f"{label} {regret:.0f}" for label, regret in blind.items())
+            + f"; T/6 = {blind_bound:.0f}",
         ),
     ]
 
 
 def _learnability(played: Mapping[str, Any]) -> Claim:
-    rows = []
-    for key, learnable in (("varying-fixed", True), ("varying-varying", False)):
+    ratios = {}
+    for key in ("varying-fixed", "varying-varying"):
         curves = played[key].curves
-        bend = slope(curves, "RoLF-V", 0.5, 1.0) / max(slope(curves, "RoLF-V", 0.0, 0.1), 1e-12)
-        rows.append((key, bend, learnable))
-    good = rows[0][1] < 0.5 < rows[1][1]
+        start, end = slope(curves, "RoLF-V", 0.0, 0.1), slope(curves, "RoLF-V", 0.5, 1.0)
+        ratios[key] = end / max(start, 1e-12)
     return Claim(
         "Varying features with a fixed latent part can be learned by RoLF-V; with a varying latent "
         "part nothing can.",
-        AGREES if good else DIFFERS,
+        AGREES if ratios["varying-fixed"] < 0.5 < ratios["varying-varying"] else DIFFERS,
         "slope of RoLF-V in the second half / in the first tenth: "
-        + ", ".join(f"{key} {bend:.2f}" for key, bend, _ in rows),
+        + ", ".join(f"{key} {ratio:.2f}" for key, ratio in ratios.items()),
     )
 
 
 class Measured(NamedTuple):
-    """A quantity of the theory beside what was measured."""
+    """A quantity from the theory beside what was measured."""
 
     quantity: str
     theory: str
@@ -219,12 +221,12 @@ def compare(done: Mapping[str, Mapping[str, Any]]) -> list[Measured]:
             f"1/p = {1 / 0.6:.1f} draws on average",
         ),
         Measured(
-            "rounds that leave the greedy arm, around the action",
+            "rounds that leave the greedy arm, coupling around the action",
             f"at most {theory.departures_bound(1200, 30):.1f}",
             f"{theory.departures(1200, 30):.1f} expected",
         ),
         Measured(
-            "the same around the greedy arm, from round 3 on",
+            "the same, coupling around the greedy arm, from round 3 on",
             f"at most {theory.departures_bound(1200, 30):.1f}",
             f"{theory.departures(1200, 30, start=3, coupling='greedy'):.1f} expected",
         ),
@@ -260,14 +262,15 @@ def compare(done: Mapping[str, Mapping[str, Any]]) -> list[Measured]:
         }
         for label, bound in bounds.items():
             reached = f"{final(first.curves, label):.0f} (scenario 1, case 1)"
-            what = f"regret of {label}, T={horizon}"
-            out.append(Measured(what, f"at most {bound:.1e}", reached))
-    moving = done.get("learnability", {}).get("varying-fixed")
-    if moving is not None:
-        bound = theory.varying_regret_bound(moving.curves.mean.shape[1], 30, 17, noise=0.1)
-        reached = f"{final(moving.curves, 'RoLF-V'):.0f}"
-        what = f"regret of RoLF-V, varying features, T={moving.curves.mean.shape[1]}"
-        out.append(Measured(what, f"at most {bound:.1e}", reached))
+            quantity = f"regret of {label}, T={horizon}"
+            out.append(Measured(quantity, f"at most {bound:.1e}", reached))
+    varying = done.get("learnability", {}).get("varying-fixed")
+    if varying is not None:
+        horizon = varying.curves.mean.shape[1]
+        bound = theory.varying_regret_bound(horizon, 30, 17, noise=0.1)
+        reached = f"{final(varying.curves, 'RoLF-V'):.0f}"
+        quantity = f"regret of RoLF-V, varying features, T={horizon}"
+        out.append(Measured(quantity, f"at most {bound:.1e}", reached))
     return out
 
 
@@ -281,7 +284,7 @@ def _error(name: str, problem: environments.Problem) -> float:
 
 
 def _exact() -> list[Claim]:
-    """What needs no simulation."""
+    """Claims that need none of the panels."""
     exact = theory.departures(1200, 30)
     bound = theory.departures_bound(1200, 30)
     problem = environments.paper(1, 3).draw(0)
@@ -294,7 +297,7 @@ def _exact() -> list[Claim]:
     forced = theory.exploration_factor_lasso(problem.features) * np.log(2 * 30 * 1200**2 / 1e-4)
     horizon = 110_000
     small = environments.Problem(np.full((4, 1), 0.5), [1.0, -1.0, -1.0, -1.0], 0.1)
-    with warnings.catch_warnings():  # that every round is forced is the point
+    with warnings.catch_warnings():  # every round is forced on purpose
         warnings.simplefilter("ignore", RolfWarning)
         plan = {"ridge": ("rolf-ridge", {"exploration": "theory"})}
         out = simulate(plan, small, rounds=horizon, runs=1, seed=0, progress=False)

@@ -70,8 +70,8 @@ def render(
 <header>
 <h1>Linear bandits with partially observable features, reproduced</h1>
 <p>Every experiment of Kim, Park, Iyengar, Zeevi and Oh (ICML 2025), run again with rolf, and
-what else one would want to know: how much rests on the baselines' constants, what each part of
-the method does, and which statements survive a check.</p>
+what a reader may ask next: how much depends on the baselines' constants, what each part of the
+method does, and which statements survive a check.</p>
 <p class="soft">Seed {about["seed"]}; {_text(versions)}. Same seed, same numbers, on any number of
 workers. The data of every picture are in <code>data/</code> beside this page.</p>
 <nav><a href="#verdicts">Verdicts</a> <a href="#theory">Theory</a> {links}
@@ -83,8 +83,8 @@ workers. The data of every picture are in <code>data/</code> beside this page.</
 {len(claims)} agree with what was measured or computed here.</p>
 {_verdicts(claims)}
 <h2 id="theory">Theory beside measurement</h2>
-<p>Constants and bounds of the theorems for K=30, d=17, p=0.6, delta=0.0001, noise 0.1 and, where
-nothing else is said, T=1200.</p>
+<p>Constants and bounds of the theorems for K=30, d=17, p=0.6, delta=0.0001, noise 0.1 and,
+unless stated otherwise, T=1200.</p>
 {_measured(measured)}
 {sections}
 <h2 id="configuration">Configuration</h2>
@@ -150,8 +150,8 @@ def _table(figure: Figure, played: Mapping[str, Any]) -> str:
             if row is None:
                 body += "<td></td>"
                 continue
-            mark = ' class="best"' if row.mean == best[panel.key] else ""
-            body += f"<td{mark}>{row.mean:.1f} ± {row.std:.1f}</td>"
+            style = ' class="best"' if row.mean == best[panel.key] else ""
+            body += f"<td{style}>{row.mean:.1f} ± {row.std:.1f}</td>"
         body += "</tr>"
     return f'<div class="scroll"><table><tr><th>policy</th>{head}</tr>{body}</table></div>'
 

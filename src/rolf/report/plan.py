@@ -2,7 +2,7 @@
 
 "paper" settings are those of the runs published by the paper's authors: RoLF with greedy coupling,
 2K forced rounds and penalty p; baselines with the constants named in the documentation. "tuned"
-baselines know the noise level. RoLF-Bayes, which is not in the paper, has nothing to set.
+baselines know the noise level. RoLF-Bayes, which is not in the paper, has no settings.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from rolf import environments, theory
 from rolf.augment import Augmentation
 from rolf.policies.lints import LinTS
 from rolf.policies.linucb import LinUCB
-
-ARMS = 30
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Panel:
 class Figure:
     """Panels that belong together.
 
-    kind "regret" draws regret over rounds, one panel each; "setting" draws final regret
+    kind "regret" draws regret over rounds, each panel on its own; "sweep" draws final regret
     against ``x``, all panels in one picture.
     """
 
@@ -69,6 +67,10 @@ TUNED: dict[str, Any] = {
     label: (spec if label not in BASELINES else (spec, {"setting": "tuned"}))
     for label, spec in PAPER.items()
 }
+TUNED_CAPTION = (
+    "The same problems and the same RoLF; baselines in their tuned setting. The scale is "
+    "logarithmic."
+)
 
 
 class AugmentedLinUCB(LinUCB):
@@ -109,7 +111,7 @@ def _paper_panels(policies: Mapping[str, Any], scenario: int) -> tuple[Panel, ..
     )
 
 
-def _setting(
+def _sweep(
     key: str,
     title: str,
     xlabel: str,
@@ -122,11 +124,11 @@ def _setting(
         Panel(f"{index}", f"{xlabel} = {x}", problem, policies, x=x)
         for index, (x, (problem, policies)) in enumerate(points.items())
     )
-    return Figure(key, title, caption, panels, "setting", xlabel, runs=20, logx=logx)
+    return Figure(key, title, caption, panels, "sweep", xlabel, runs=20, logx=logx)
 
 
-def _both(**options: Any) -> dict[str, Any]:
-    """RoLF with both couplings and some option."""
+def _couplings(**options: Any) -> dict[str, Any]:
+    """RoLF with both couplings, and the same options."""
     return {
         "RoLF-Lasso, action": ("rolf-lasso", options),
         "RoLF-Ridge, action": ("rolf-ridge", options),
@@ -135,21 +137,33 @@ def _both(**options: Any) -> dict[str, Any]:
     }
 
 
-def _beside(noise: float = 0.1) -> dict[str, Any]:
-    """RoLF as it is, beside the rivals that know the noise."""
-    told = {"setting": "tuned", "noise": noise}
+def _tuned_rivals(noise: float = 0.1) -> dict[str, Any]:
+    """RoLF with its defaults, and rivals that know the noise."""
+    tuned = {"setting": "tuned", "noise": noise}
     return {
         "RoLF-Bayes": "rolf-bayes",
-        **_both(),
-        "LinUCB, tuned": ("linucb", told),
-        "UCB(delta), tuned": ("ucb", told),
+        **_couplings(),
+        "LinUCB, tuned": ("linucb", tuned),
+        "UCB(delta), tuned": ("ucb", tuned),
+    }
+
+
+def _learners(bayes: str, linucb: str) -> dict[str, Any]:
+    """RoLF-V and its rivals, for features that are fixed or vary."""
+    return {
+        "RoLF-Bayes": bayes,
+        "RoLF-V": "rolf-varying",
+        "LinUCB": linucb,
+        "LinUCB, tuned": (linucb, {"setting": "tuned"}),
+        "UCB(delta)": "ucb",
+        "UCB(delta), tuned": ("ucb", {"setting": "tuned"}),
     }
 
 
 def figures() -> dict[str, Figure]:
     """Every figure, by key, in the order of the page."""
     base = environments.paper(1, 1)
-    misled = {
+    lower_bound_policies = {
         "RoLF-Bayes": "rolf-bayes",
         "RoLF-Lasso": "rolf-lasso",
         "RoLF-Ridge": "rolf-ridge",
@@ -159,22 +173,8 @@ def figures() -> dict[str, Figure]:
         "UCB(delta)": "ucb",
         "OFUL": "oful",
     }
-    moving = {
-        "RoLF-Bayes": "rolf-bayes-varying",
-        "RoLF-V": "rolf-varying",
-        "LinUCB": "linucb-varying",
-        "LinUCB, tuned": ("linucb-varying", {"setting": "tuned"}),
-        "UCB(delta)": "ucb",
-        "UCB(delta), tuned": ("ucb", {"setting": "tuned"}),
-    }
-    still = {
-        "RoLF-Bayes": "rolf-bayes",
-        "RoLF-V": "rolf-varying",
-        "LinUCB": "linucb",
-        "LinUCB, tuned": ("linucb", {"setting": "tuned"}),
-        "UCB(delta)": "ucb",
-        "UCB(delta), tuned": ("ucb", {"setting": "tuned"}),
-    }
+    fixed = _learners("rolf-bayes", "linucb")
+    varying = _learners("rolf-bayes-varying", "linucb-varying")
     all_figures = [
         Figure(
             "figure1",
@@ -187,16 +187,15 @@ def figures() -> dict[str, Figure]:
         Figure(
             "figure2",
             "Figure 2: all features observed, more of them than arms (scenario 2)",
-            "K=30, d=d_z=60. With nothing latent the two cases are one distribution; "
-            "they differ by their seeds only.",
+            "K=30, d=d_z=60. With nothing latent, both cases have the same distribution; "
+            "only their seeds differ.",
             _paper_panels(PAPER, 2),
             setting="paper",
         ),
         Figure(
             "figure1-tuned",
             "Figure 1 with baselines that know the noise",
-            "The same problems and the same RoLF; baselines in their tuned setting. The scale is "
-            "logarithmic.",
+            TUNED_CAPTION,
             _paper_panels(TUNED, 1),
             setting="tuned",
             logy=True,
@@ -204,8 +203,7 @@ def figures() -> dict[str, Figure]:
         Figure(
             "figure2-tuned",
             "Figure 2 with baselines that know the noise",
-            "The same problems and the same RoLF; baselines in their tuned setting. The scale is "
-            "logarithmic.",
+            TUNED_CAPTION,
             _paper_panels(TUNED, 2),
             setting="tuned",
             logy=True,
@@ -217,8 +215,8 @@ def figures() -> dict[str, Figure]:
             "worst look alike. Dashed: the theorems' lower bounds T/16 and T/6. RoLF with "
             "coupling around the action.",
             (
-                Panel("two-arms", "Two arms", environments.two_arms(), misled),
-                Panel("three-arms", "Three arms", environments.three_arms(), misled),
+                Panel("two-arms", "Two arms", environments.two_arms(), lower_bound_policies),
+                Panel("three-arms", "Three arms", environments.three_arms(), lower_bound_policies),
             ),
             runs=20,
             bounds={
@@ -229,16 +227,21 @@ def figures() -> dict[str, Figure]:
         Figure(
             "learnability",
             "What can be learned: features fixed or varying, latent part fixed or varying",
-            "Flattening curves can learn, straight ones cannot. RoLF-V takes the features of "
-            "each round; if the latent part changes too, every policy is linear.",
+            "A policy that learns has a curve that flattens. RoLF-V takes the features of each "
+            "round; if the latent part changes too, the regret of every policy is linear.",
             (
-                Panel("fixed-fixed", "Observed fixed, latent fixed", base, still),
-                Panel("varying-fixed", "Observed varying, latent fixed", _moving("fixed"), moving),
+                Panel("fixed-fixed", "Observed fixed, latent fixed", base, fixed),
+                Panel(
+                    "varying-fixed",
+                    "Observed varying, latent fixed",
+                    environments.varying(latent="fixed"),
+                    varying,
+                ),
                 Panel(
                     "varying-varying",
                     "Observed varying, latent varying",
-                    _moving("varying"),
-                    moving,
+                    environments.varying(latent="varying"),
+                    varying,
                 ),
             ),
             runs=10,
@@ -247,7 +250,7 @@ def figures() -> dict[str, Figure]:
         Figure(
             "parts",
             "Which part does what: augmentation, doubly robust estimation, coupling",
-            "LinUCB and LinTS on the observed and on the augmented features, both told the "
+            "LinUCB and LinTS on the observed and on the augmented features, both knowing the "
             "noise; RoLF with both couplings and with the penalties for which the doubly robust "
             "estimate is the imputation estimate.",
             tuple(
@@ -271,56 +274,59 @@ def figures() -> dict[str, Figure]:
             ),
             runs=50,
         ),
-        _setting(
+        _sweep(
             "exploration",
             "Regret against the length of the forced phase",
             "forced rounds",
-            "Scenario 1, case 1. Around the greedy arm, what the forced phase missed stays missed.",
-            {n: (base, _both(exploration=n)) for n in (0, 15, 30, 60, 120, 240)},
+            "Scenario 1, case 1. With coupling around the greedy arm, whatever the forced phase "
+            "missed stays missed.",
+            {n: (base, _couplings(exploration=n)) for n in (0, 15, 30, 60, 120, 240)},
         ),
-        _setting(
+        _sweep(
             "penalty",
             "Regret against the penalty of both lassos, or of the ridge",
             "penalty",
             "Scenario 1, case 1. The theory's penalties are far to the right of this picture.",
-            {x: (base, _both(penalty=x)) for x in (0.01, 0.1, 0.6, 2.0, 10.0, 50.0)},
+            {x: (base, _couplings(penalty=x)) for x in (0.01, 0.1, 0.6, 2.0, 10.0, 50.0)},
             logx=True,
         ),
-        _setting(
+        _sweep(
             "coupling-probability",
             "Regret against the coupling probability p",
             "p",
             "Scenario 1, case 1; the penalty stays 0.6.",
-            {p: (base, _both(p=p, penalty=0.6)) for p in (0.51, 0.6, 0.7, 0.8, 0.9, 0.99)},
+            {p: (base, _couplings(p=p, penalty=0.6)) for p in (0.51, 0.6, 0.7, 0.8, 0.9, 0.99)},
         ),
-        _setting(
+        _sweep(
             "noise",
             "Regret against the noise",
             "standard deviation of the noise",
             "Scenario 1, case 1; tuned rivals know it, RoLF does not need to.",
             {
-                s: (environments.paper(1, 1, noise=s), _beside(s))
+                s: (environments.paper(1, 1, noise=s), _tuned_rivals(s))
                 for s in (0.02, 0.05, 0.1, 0.3, 1.0)
             },
             logx=True,
         ),
-        _setting(
+        _sweep(
             "arms",
             "Regret against the number of arms",
             "K",
             "Scenario 1, case 1 with d_z=35 and d=17 throughout.",
-            {k: (environments.paper(1, 1, arms=k), _beside()) for k in (5, 10, 20, 30, 60, 100)},
+            {
+                k: (environments.paper(1, 1, arms=k), _tuned_rivals())
+                for k in (5, 10, 20, 30, 60, 100)
+            },
         ),
-        _setting(
+        _sweep(
             "observed",
             "Regret against the share of observed features",
             "d of 35 features observed",
             "Scenario 1, case 1, K=30.",
-            {d: (environments.paper(1, 1, observed=d), _beside()) for d in (1, 5, 10, 17, 25, 34)},
+            {
+                d: (environments.paper(1, 1, observed=d), _tuned_rivals())
+                for d in (1, 5, 10, 17, 25, 34)
+            },
         ),
     ]
     return {figure.key: figure for figure in all_figures}
-
-
-def _moving(latent: str) -> environments.VaryingFamily:
-    return environments.varying(latent=latent)

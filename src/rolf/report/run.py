@@ -1,4 +1,4 @@
-"""Run the plan: play every panel, draw every figure, write everything down."""
+"""Run the plan: play every panel, draw every figure, write data and page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rolf.checks import one_of
 from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.plots import regret as plots
 from rolf.progress import progress_bar
@@ -45,14 +46,14 @@ def reproduce(
     """Reproduce the paper: data, figures and ``report.html`` in the folder ``out``.
 
     Args:
-        out: folder, made if needed.
-        figure: keys of the figures wanted; all by default.
+        out: folder, created if needed.
+        figure: keys of the figures; all by default.
         runs: runs of every panel; by default five for the paper's figures and 10 to 50 for ours.
         rounds: horizon of every panel; by default 1200, and 3000 for learnability.
         seed: same seed, same numbers, on any number of workers.
         jobs: workers; all cores by default.
         setting: "paper", "tuned" or "both": which of the paper's panels.
-        resume: keep the panels that an interrupted run with the same arguments has finished.
+        resume: keep the panels that an interrupted run with the same arguments finished.
         progress: show a progress bar; by default on a terminal.
 
     Returns the path of the page.
@@ -61,28 +62,28 @@ def reproduce(
     folder = Path(out)
     (folder / "data").mkdir(parents=True, exist_ok=True)
     tasks = sum(
-        (runs or each.runs) * len(panel.policies) for each in chosen for panel in each.panels
+        (runs or plan.runs) * len(panel.policies) for plan in chosen for panel in plan.panels
     )
     done: Results = {}
     with progress_bar(progress, tasks, "reproducing") as advance:
-        for each in chosen:
-            done[each.key] = {}
-            for panel in each.panels:
+        for plan in chosen:
+            done[plan.key] = {}
+            for panel in plan.panels:
                 result = play_panel(
-                    each,
+                    plan,
                     panel,
-                    folder / "data" / f"{each.key}-{panel.key}.parquet",
-                    runs=runs or each.runs,
-                    rounds=rounds or each.rounds,
+                    folder / "data" / f"{plan.key}-{panel.key}.parquet",
+                    runs=runs or plan.runs,
+                    rounds=rounds or plan.rounds,
                     seed=seed,
                     jobs=jobs,
                     resume=resume,
                     advance=advance,
                 )
                 played = Played(result.curves(), result.summary(), result.config)
-                done[each.key][panel.key] = played
-                write_curves(played.curves, folder / "data" / f"{each.key}-{panel.key}.csv")
-            draw(each, done[each.key], folder)
+                done[plan.key][panel.key] = played
+                write_curves(played.curves, folder / "data" / f"{plan.key}-{panel.key}.csv")
+            draw(plan, done[plan.key], folder)
     write_summaries(chosen, done, folder / "data" / "summary.csv")
     target = folder / "report.html"
     about = {"seed": seed, "versions": versions(), "setting": setting}
@@ -90,20 +91,20 @@ def reproduce(
     return target
 
 
-def choose_figures(wanted: Iterable[str] | None, setting: str) -> list[Figure]:
-    """The figures asked for, in the order of the plan."""
-    if setting not in ("paper", "tuned", "both"):
-        raise InvalidArgument("setting", setting, '"paper", "tuned" or "both"')
+def choose_figures(keys: Iterable[str] | None, setting: str) -> list[Figure]:
+    """The figures of a setting with these keys, or all of them, in the order of the plan."""
+    one_of("setting", setting, "paper", "tuned", "both")
     plan = figures()
-    keys = list(plan) if wanted is None else list(wanted)
-    for key in keys:
+    possible = [f for f in plan.values() if f.setting in ("both", setting) or setting == "both"]
+    if keys is None:
+        return possible
+    chosen = list(keys)
+    for key in chosen:
         if key not in plan:
             raise InvalidArgument("figure", key, "one of " + ", ".join(plan))
-    fits = [f for f in plan.values() if f.setting in ("both", setting) or setting == "both"]
-    chosen = [each for each in fits if each.key in keys]
-    if lost := [key for key in keys if wanted is not None and plan[key] not in chosen]:
-        raise InvalidArgument("figure", lost, f"figures of the setting {setting!r}")
-    return chosen
+    if excluded := [key for key in chosen if plan[key] not in possible]:
+        raise InvalidArgument("figure", excluded, f"figures of the setting {setting!r}")
+    return [figure for figure in possible if figure.key in chosen]
 
 
 def play_panel(
@@ -118,8 +119,8 @@ def play_panel(
     resume: bool,
     advance: Callable[[str], None],
 ) -> Result:
-    """Play one panel, or take it from the file of an earlier run with the same plan."""
-    asked = {
+    """Play one panel, or load it from the file of an earlier run with the same plan."""
+    config = {
         "problem": panel.problem.describe(),
         "rounds": rounds,
         "runs": runs,
@@ -132,13 +133,15 @@ def play_panel(
             kept = load_result(path)
         except RolfError:
             kept = None  # cut off while it was written
-        if kept is not None and kept.labels == list(panel.policies):
-            same = all(kept.config.get(key) == value for key, value in asked.items())
-            if same:
-                for label in kept.labels * runs:
-                    advance(label)
-                return kept
-    with warnings.catch_warnings():  # a plan may well explore beyond a short horizon
+        if (
+            kept is not None
+            and kept.labels == list(panel.policies)
+            and all(kept.config.get(key) == value for key, value in config.items())
+        ):
+            for label in kept.labels * runs:
+                advance(label)
+            return kept
+    with warnings.catch_warnings():  # a plan may explore beyond a short horizon
         warnings.simplefilter("ignore", RolfWarning)
         result = simulate(
             panel.policies,
@@ -166,7 +169,7 @@ def write_curves(curves: plots.Curves, path: Path) -> None:
 
 
 def write_summaries(chosen: list[Figure], done: Results, path: Path) -> None:
-    """One table of the final regret of every policy in every panel."""
+    """The final regret of every policy in every panel, as one table."""
     rows: list[dict[str, Any]] = []
     for figure in chosen:
         for panel in figure.panels:
@@ -180,7 +183,7 @@ def write_summaries(chosen: list[Figure], done: Results, path: Path) -> None:
 
 def draw(figure: Figure, played: Mapping[str, Played], folder: Path) -> None:
     """PNG and SVG of one figure."""
-    if figure.kind == "setting":
+    if figure.kind == "sweep":
         drawn = plots.setting_figure(
             {panel.x: played[panel.key].curves for panel in figure.panels},
             title=figure.title,

@@ -1,0 +1,100 @@
+"""``rolf policies`` and ``rolf compile``."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from rolf.cli.common import POLICY, make_table
+from rolf.errors import RolfError
+
+commands = typer.Typer()
+
+PROCESSES = 2
+#: compiles policies until the queue on its standard input is empty: one byte per policy
+WORKER = """
+import os, sys
+from rolf.simulation.loop import compile_all
+while position := os.read(0, 1):
+    compile_all([sys.argv[1 + position[0]]])
+"""
+
+
+@commands.command()
+def policies(
+    name: Annotated[str | None, typer.Argument(help=f"{POLICY}.")] = None,
+) -> None:
+    """List the policies of the catalogue, or show the options of one policy."""
+    from rolf.policies.registry import option_names, policy_class, policy_classes, policy_name
+
+    if name is None:
+        rows = (
+            (cls.name, cls.__name__, cls.summary, ", ".join(option_names(cls) or []))
+            for cls in policy_classes()
+        )
+        header = ("name", "class", "what it is", "options")
+        Console().print(make_table(header, rows, text=header))
+        return
+    cls = policy_class(name)
+    summary = f": {cls.summary}" if cls.summary else ""
+    typer.echo(f"{cls.__name__} ({policy_name(cls)}){summary}\n")
+    typer.echo(inspect.getdoc(cls) or "")
+    defaults = [
+        f"{parameter.name}={parameter.default!r}"
+        for parameter in inspect.signature(cls).parameters.values()
+        if parameter.default is not parameter.empty
+    ]
+    typer.echo("\nDefaults: " + ", ".join(defaults))
+
+
+@commands.command("compile")
+def compile_policies(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Policies, named as for rolf policies; by default all."),
+    ] = None,
+) -> None:
+    """Compile policies now, two at a time, so that nothing later has to wait."""
+    from rolf.policies.registry import CATALOG, policy_class
+    from rolf.simulation.loop import compile_all
+
+    chosen = list(dict.fromkeys(names or CATALOG))
+    for name in chosen:
+        policy_class(name)
+    if len(chosen) == 1:
+        compile_all(chosen)
+    else:
+        _compile_in_parallel(chosen)
+    typer.echo(f"compiled: {', '.join(chosen)}")
+
+
+def _compile_in_parallel(names: Sequence[str]) -> None:
+    """Let each process take the next policy until none is left.
+
+    Numba compiles one thing at a time in a process. The queue is a pipe that all processes read
+    from; it holds the positions of the names. The catalogue lists the slowest policies first, so
+    the processes end at about the same time.
+    """
+    queue, feed = os.pipe()
+    os.write(feed, bytes(range(len(names))))
+    os.close(feed)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-P", "-c", WORKER, *names]
+    workers = []
+    try:
+        for _ in range(PROCESSES):
+            workers.append(subprocess.Popen(command, stdin=queue, env=environment))
+        codes = [worker.wait() for worker in workers]
+    finally:
+        os.close(queue)
+        for worker in workers:
+            worker.terminate()  # after an interruption; nothing happens to one that has ended
+    if any(codes):
+        raise RolfError("compilation failed; the lines above say why")
