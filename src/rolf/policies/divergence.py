@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 
-from rolf.kernel import shared
+import numpy as np
+
+from rolf.kernel import looped, shared
+from rolf.types import FloatArray
 
 STEPS = 50  # of the bisection: its last interval is as narrow as rounding
 
@@ -32,3 +35,13 @@ def largest_rate(mean: float, room: float) -> float:
         else:
             low = middle
     return low
+
+
+@looped
+def largest_rates(means: FloatArray, counts: FloatArray, room: float) -> FloatArray:
+    """The largest rate of every arm that is within room/count; 1 for an arm without rewards."""
+    out = np.ones(means.size)
+    for arm in range(means.size):
+        if counts[arm] > 0.0:
+            out[arm] = largest_rate(means[arm], room / counts[arm])
+    return out

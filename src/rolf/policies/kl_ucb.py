@@ -22,9 +22,9 @@ from rolf.estimators.arm_means import ArmMeans
 from rolf.kernel import implement
 from rolf.policies.base import Policy
 from rolf.policies.composition import Params
-from rolf.policies.divergence import largest_rate
+from rolf.policies.divergence import largest_rates
 from rolf.policies.options import at_least_zero
-from rolf.policies.rules import UNSEEN, Optimistic, Situation, bounds
+from rolf.policies.rules import Optimistic, Situation, bounds, unseen_first
 from rolf.types import FloatArray, Seed
 
 
@@ -40,15 +40,11 @@ def _bounds(bound: DivergenceBound, now: Situation, round: int) -> tuple[FloatAr
     counts, estimates = now.belief.counts, now.belief.estimates
     log = math.log(max(round, 2))
     room = max(log + bound.factor * math.log(max(log, 1.0)), 0.0)
-    upper = np.empty(counts.size)
-    for arm in range(counts.size):
-        if counts[arm] == 0.0:
-            upper[arm] = UNSEEN
-        elif bound.binary:
-            upper[arm] = largest_rate(estimates[arm], room / counts[arm])
-        else:
-            upper[arm] = estimates[arm] + bound.noise * math.sqrt(2.0 * room / counts[arm])
-    return estimates, upper
+    if bound.binary:
+        upper = largest_rates(estimates, counts, room)
+    else:
+        upper = estimates + bound.noise * np.sqrt(2.0 * room / np.maximum(counts, 1.0))
+    return estimates, unseen_first(counts, upper)
 
 
 implement(DivergenceBound, {bounds: _bounds})

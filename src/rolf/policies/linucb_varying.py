@@ -15,12 +15,11 @@ from rolf.types import FloatArray
 
 
 class LinUCBVarying(LinUCB):
-    """LinUCB on features that come with every ask.
+    """LinUCB on features that come with every ask. Its options are those of ``LinUCB``.
 
     Args:
         features: (K, d): how many arms and features there are and how the arms are
             called; the values themselves come with every ``ask``.
-        setting, noise, delta, ridge, width, seed: as in ``LinUCB``.
     """
 
     name = "linucb-varying"

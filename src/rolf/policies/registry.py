@@ -122,7 +122,7 @@ def _imported(policy: str, reference: str) -> Any:
     module, _, path = reference.partition(":")
     try:
         return reduce(getattr, path.split("."), importlib.import_module(module))
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # whatever a module of the user's may raise
         wanted = f"something that can be imported here ({type(error).__name__}: {error})"
         raise UnknownPolicy("policy", policy, wanted) from error
 

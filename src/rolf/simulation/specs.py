@@ -38,7 +38,9 @@ def read_policies(policies: Mapping[str, Any]) -> list[Entry]:
         build = find_policy(spec)
         if not callable(build) or not (hasattr(build, "ask") and hasattr(build, "tell")):
             raise InvalidArgument(
-                f"policies[{label!r}]", spec, "a catalogue name or a class with ask and tell"
+                f"policies[{label!r}]",
+                spec,
+                "a policy's name, package.module:Class, or a class with ask and tell",
             )
         check_options(build, options, f"policies[{label!r}]")
         name = spec if isinstance(spec, str) else getattr(build, "__name__", repr(build))
