@@ -15,20 +15,21 @@ d = d_z = 2K = 60; with no u left, its cases 1 and 2 are the same distribution.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from rolf.checks import between, generator, whole
-from rolf.environments.problem import Problem
+from rolf.environments.problem import DescribedFamily, Problem
 from rolf.errors import InvalidArgument
 from rolf.types import FloatArray, Generator, Seed
 
 
 @dataclass(frozen=True)
-class PaperFamily:
+class PaperFamily(DescribedFamily):
     """A distribution over the paper's problems; made by ``paper``."""
+
+    kind = "paper"
 
     scenario: int
     case: int
@@ -62,9 +63,6 @@ class PaperFamily:
             mixing = rng.uniform(-self.mixing, self.mixing, (hidden, self.observed))
             return observed, observed @ mixing.T
         return observed, rng.standard_normal((self.arms, hidden))
-
-    def describe(self) -> dict[str, Any]:
-        return {"problem": "paper", **asdict(self)}
 
 
 def paper(

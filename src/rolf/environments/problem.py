@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -68,6 +69,17 @@ class Family(Protocol):
     def draw(self, seed: Seed = None) -> Problem: ...
 
     def describe(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class DescribedFamily:
+    """A family whose fields say all there is to say about it."""
+
+    kind: ClassVar[str]
+
+    def describe(self) -> dict[str, Any]:
+        """The family as plain data."""
+        return {"problem": self.kind, **asdict(self)}
 
 
 def kind_of_rewards(rewards: Any) -> str:

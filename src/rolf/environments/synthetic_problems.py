@@ -14,20 +14,21 @@ the rewards, and nothing else.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from rolf.checks import between, generator, whole
-from rolf.environments.problem import Problem, kind_of_rewards
+from rolf.environments.problem import DescribedFamily, Problem, kind_of_rewards
 from rolf.errors import InvalidArgument
 from rolf.types import FloatArray, Generator, Seed
 
 
 @dataclass(frozen=True)
-class SyntheticFamily:
+class SyntheticFamily(DescribedFamily):
     """A distribution over such problems; made by ``synthetic``."""
+
+    kind = "synthetic"
 
     arms: int
     observed: int
@@ -61,9 +62,6 @@ class SyntheticFamily:
         signs = np.where(rng.random(chosen.size) < 0.5, -1.0, 1.0)
         latent[chosen] = signs * (1.0 + rng.random(chosen.size))
         return latent
-
-    def describe(self) -> dict[str, Any]:
-        return {"problem": "synthetic", **asdict(self)}
 
 
 def synthetic(

@@ -1,27 +1,27 @@
 """Observed features that change every round.
 
 The mean reward of arm a in round t is x_{a,t}'theta + bias_a, where the features are drawn
-anew in each round and the bias is what latent features that stay give to the arm. With
-``latent="varying"`` the bias is drawn anew too: then nothing about it can be learned.
+again in each round and the bias is what latent features that stay give to the arm. With
+``latent="varying"`` the bias is drawn again too: then nothing about it can be learned.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rolf.checks import between, generator, whole
-from rolf.environments.problem import look, respond
+from rolf.environments.problem import DescribedFamily, look, respond
 from rolf.errors import InvalidArgument
 from rolf.kernel import implements
 from rolf.types import FloatArray, Generator, Seed
 
 
 class Varying(NamedTuple):
-    """features (K, d), bias (K,) and means (K,) are filled anew in every round."""
+    """features (K, d), bias (K,) and means (K,) are filled again in every round."""
 
     features: FloatArray
     theta: FloatArray
@@ -53,14 +53,14 @@ def _respond(problem: Varying, mean: float, rng: Generator) -> float:
 
 
 class VaryingProblem:
-    """One problem whose observed features are drawn anew in every round.
+    """One problem whose observed features are drawn again in every round.
 
     Attributes:
         features: (K, d) zeros: how many arms and features there are.
         theta: (d,) coefficients of the observed features.
         bias: (K,) what the latent features give to each arm.
         noise: standard deviation of the rewards' noise.
-        spread: the bias is drawn anew from (-spread, spread) in every round; 0 if it stays.
+        spread: the bias is drawn again from (-spread, spread) in every round; 0 if it stays.
     """
 
     def __init__(
@@ -96,8 +96,10 @@ class VaryingProblem:
 
 
 @dataclass(frozen=True)
-class VaryingFamily:
+class VaryingFamily(DescribedFamily):
     """A distribution over such problems; made by ``varying``."""
+
+    kind = "varying"
 
     arms: int
     observed: int
@@ -117,9 +119,6 @@ class VaryingFamily:
         moving = spread if self.latent == "varying" else 0.0
         return VaryingProblem(self.arms, theta, bias, self.noise, moving)
 
-    def describe(self) -> dict[str, Any]:
-        return {"problem": "varying", **asdict(self)}
-
 
 def varying(
     *,
@@ -130,7 +129,7 @@ def varying(
     noise: float = 0.1,
     scale: float = 0.5,
 ) -> VaryingFamily:
-    """Problems whose observed features are standard normal, anew in every round.
+    """Problems whose observed features are standard normal, drawn again in every round.
 
     Args:
         arms: K.

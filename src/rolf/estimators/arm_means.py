@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
-from rolf.estimators.operations import Traits, add_history, add_totals
-from rolf.types import Choice, FloatArray
+from rolf.estimators.operations import Observation, Traits, add_history, add_totals
+from rolf.types import FloatArray
 
 
 class ArmMeans(NamedTuple):
@@ -31,17 +31,10 @@ def _begin(model: ArmMeans, arms: int) -> ArmMeansBelief:
     return ArmMeansBelief(counts, sums, estimates)
 
 
-def _observe(
-    model: ArmMeans,
-    belief: ArmMeansBelief,
-    round: int,
-    choice: Choice,
-    row: FloatArray,
-    reward: float,
-) -> None:
-    arm = choice.arm
+def _observe(model: ArmMeans, belief: ArmMeansBelief, seen: Observation) -> None:
+    arm = seen.arm
     belief.counts[arm] += 1.0
-    belief.sums[arm] += reward
+    belief.sums[arm] += seen.reward
     belief.estimates[arm] = belief.sums[arm] / belief.counts[arm]
 
 

@@ -21,10 +21,10 @@ import numpy as np
 
 from rolf.augment import Augmentation
 from rolf.estimators import operations as op
-from rolf.estimators.operations import Traits, add_history, add_totals
+from rolf.estimators.operations import Observation, Traits, add_history, add_totals
 from rolf.kernel import shared
 from rolf.linalg import add, add_outer, assign, dot, matvec, solve, vecmat, weighted_gram
-from rolf.types import Choice, FloatArray, IntArray
+from rolf.types import FloatArray, IntArray
 
 
 class AugmentedRidge(NamedTuple):
@@ -110,19 +110,12 @@ def refresh(model: AugmentedRidge, belief: AugmentedBelief) -> None:
     estimate(model, belief)
 
 
-def _observe(
-    model: AugmentedRidge,
-    belief: AugmentedBelief,
-    round: int,
-    choice: Choice,
-    row: FloatArray,
-    reward: float,
-) -> None:
-    add_reward(model, belief, choice.arm, reward)
+def _observe(model: AugmentedRidge, belief: AugmentedBelief, seen: Observation) -> None:
+    add_reward(model, belief, seen.arm, seen.reward)
     belief.seen[0] += 1
-    seen = belief.seen[0]
-    early = model.fragile and seen <= 2 * belief.counts.size
-    if early or seen & (seen - 1) == 0:
+    count = belief.seen[0]
+    early = model.fragile and count <= 2 * belief.counts.size
+    if early or count & (count - 1) == 0:
         refresh(model, belief)  # at each doubling, against rounding
 
 

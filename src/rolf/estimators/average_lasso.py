@@ -18,10 +18,10 @@ import numpy as np
 
 from rolf.estimators import operations as op
 from rolf.estimators.doubly_robust import pseudo_rewards
-from rolf.estimators.operations import History, Traits
+from rolf.estimators.operations import History, Observation, Traits
 from rolf.kernel import shared
 from rolf.linalg import assign
-from rolf.types import Choice, FloatArray
+from rolf.types import FloatArray
 
 
 class AverageLasso(NamedTuple):
@@ -71,15 +71,8 @@ def _begin(model: AverageLasso, arms: int) -> AverageBelief:
     return AverageBelief(np.zeros(2), np.zeros(arms))
 
 
-def _observe(
-    model: AverageLasso,
-    belief: AverageBelief,
-    round: int,
-    choice: Choice,
-    row: FloatArray,
-    reward: float,
-) -> None:
-    pseudo = pseudo_rewards(belief.estimates, choice.arm, reward, choice.probability).mean()
+def _observe(model: AverageLasso, belief: AverageBelief, seen: Observation) -> None:
+    pseudo = pseudo_rewards(belief.estimates, seen.arm, seen.reward, seen.chance).mean()
     belief.total[0] += 1.0
     belief.total[1] += min(max(pseudo, -model.clip), model.clip)
     fit(model, belief)
@@ -98,8 +91,8 @@ def _learn(model: AverageLasso, belief: AverageBelief, history: History) -> None
     for arm, reward, chance in zip(
         history.positions, history.rewards, history.chances, strict=True
     ):
-        choice = Choice(int(arm), float(chance), int(arm), int(arm), True)
-        _observe(model, belief, 0, choice, history.rows[0], float(reward))
+        seen = Observation(int(arm), float(reward), history.rows[0], 0, float(chance))
+        _observe(model, belief, seen)
 
 
 op.estimator(

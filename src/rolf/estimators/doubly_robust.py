@@ -29,11 +29,18 @@ import numpy as np
 
 from rolf.estimators import operations as op
 from rolf.estimators.lasso import Lasso, absorb, follow, lasso_start, solve_from_nothing
-from rolf.estimators.operations import ArmTotals, History, Traits, add_totals, arm_totals
+from rolf.estimators.operations import (
+    ArmTotals,
+    History,
+    Observation,
+    Traits,
+    add_totals,
+    arm_totals,
+)
 from rolf.kernel import looped, shared
 from rolf.linalg import assign, matvec, weighted_gram
 from rolf.theory import penalty_growth
-from rolf.types import Choice, FloatArray, IntArray
+from rolf.types import FloatArray, IntArray
 
 
 @shared
@@ -155,24 +162,11 @@ def solve_from_totals(model: RobustLasso, belief: RobustBelief, main_penalty: fl
     solve_main(model, belief, main_penalty)
 
 
-def _observe(
-    model: RobustLasso,
-    belief: RobustBelief,
-    round: int,
-    choice: Choice,
-    row: FloatArray,
-    reward: float,
-) -> None:
-    belief.last[0] = round
-    grown = growth(model, round)
-    add_reward(
-        model,
-        belief,
-        choice.arm,
-        reward,
-        model.penalties.imputation * grown,
-        model.penalties.main * grown,
-    )
+def _observe(model: RobustLasso, belief: RobustBelief, seen: Observation) -> None:
+    belief.last[0] = seen.round
+    grown = growth(model, seen.round)
+    first, second = model.penalties.imputation * grown, model.penalties.main * grown
+    add_reward(model, belief, seen.arm, seen.reward, first, second)
 
 
 def _means(model: RobustLasso, belief: RobustBelief, features: FloatArray) -> FloatArray:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rolf.estimators.operations import Traits
+from rolf.estimators.scales import LARGEST
 from rolf.kernel import kernel
 from rolf.types import FloatArray, IntArray
 
@@ -46,6 +48,29 @@ class MixturePosterior(NamedTuple):
     cov: FloatArray  # (L, D, D)
     degrees: float  # of freedom: rewards less one
 
+    @classmethod
+    def of(
+        cls,
+        components: Any,
+        live: IntArray,
+        means: FloatArray,
+        variances: FloatArray,
+        reach: FloatArray,
+        alone: FloatArray,
+    ) -> MixturePosterior:
+        """The posterior of the components that still have weight."""
+        evidence = components.evidence
+        return cls(
+            evidence.weights[live],
+            evidence.errors[live],
+            means,
+            variances,
+            reach,
+            alone,
+            components.cov[live],
+            float(evidence.seen[0]) - 1.0,
+        )
+
     def quantile(self, chance: float) -> FloatArray:
         """Of every arm (K,), by bisection between the components' quantiles."""
         from scipy.special import stdtr, stdtrit
@@ -79,6 +104,12 @@ class MixturePosterior(NamedTuple):
                 drawn = self.means[g][arms] + steps * noise[:, None]
                 wins += np.bincount(arms[drawn.argmax(axis=1)], minlength=wins.size)
         return wins / draws
+
+
+def posterior_traits(totals: tuple[str, ...], derived: tuple[str, ...]) -> Traits:
+    """What saving and merging have to know of a belief with an anchor and components."""
+    paths = tuple(f"components.{name}" for name in derived)
+    return Traits(totals, ("anchor",), paths, LARGEST, align_levels)
 
 
 def align_levels(beliefs: list[dict[str, FloatArray]]) -> list[dict[str, FloatArray]]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.kernel import implement, kernel
-from rolf.types import Choice, FloatArray, IntArray
+from rolf.types import FloatArray, IntArray
 
 
 @kernel
@@ -24,10 +24,8 @@ def begin(model: Any, arms: int) -> Any:
 
 
 @kernel
-def observe(
-    model: Any, belief: Any, round: int, choice: Choice, row: FloatArray, reward: float
-) -> None:
-    """Take in the reward of a choice; ``row`` (d,) are the features that it had."""
+def observe(model: Any, belief: Any, seen: Observation) -> None:
+    """Take in a reward."""
     raise NotImplementedError
 
 
@@ -59,6 +57,17 @@ def learn(model: Any, belief: Any, history: History) -> None:
 def learn_totals(model: Any, belief: Any, totals: ArmTotals) -> None:
     """Add what was added up elsewhere to the totals; ``recompute`` follows."""
     raise NotImplementedError
+
+
+class Observation(NamedTuple):
+    """A reward: the arm and the features (d,) it had, the round in which the reward came, and
+    with which chance the arm was chosen."""
+
+    arm: int
+    reward: float
+    row: FloatArray
+    round: int
+    chance: float
 
 
 class History(NamedTuple):

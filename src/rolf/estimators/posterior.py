@@ -22,11 +22,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
-from rolf.estimators.mixture import MixturePosterior, align_levels, believed, posterior
-from rolf.estimators.operations import ArmTotals, History, Traits, arm_totals
+from rolf.estimators.mixture import MixturePosterior, believed, posterior, posterior_traits
+from rolf.estimators.operations import ArmTotals, History, Observation, arm_totals
 from rolf.estimators.scales import (
     FAINT,
-    LARGEST,
     Evidence,
     due,
     no_evidence,
@@ -35,7 +34,7 @@ from rolf.estimators.scales import (
     weigh,
 )
 from rolf.kernel import looped, shared
-from rolf.types import Choice, FloatArray
+from rolf.types import FloatArray
 
 
 class Posterior(NamedTuple):
@@ -235,24 +234,17 @@ def _begin(model: Posterior, arms: int) -> PosteriorBelief:
     return PosteriorBelief(counts, sums, squares, np.zeros(1), _no_components(model))
 
 
-def _observe(
-    model: Posterior,
-    belief: PosteriorBelief,
-    round: int,
-    choice: Choice,
-    row: FloatArray,
-    reward: float,
-) -> None:
-    arm = choice.arm
+def _observe(model: Posterior, belief: PosteriorBelief, seen: Observation) -> None:
+    arm = seen.arm
     components = belief.components
-    seen = components.evidence.seen[0]
-    if seen == 0.0:
-        belief.anchor[0] = reward
-    value = reward - belief.anchor[0]
+    count = components.evidence.seen[0]
+    if count == 0.0:
+        belief.anchor[0] = seen.reward
+    value = seen.reward - belief.anchor[0]
     belief.counts[arm] += 1.0
     belief.sums[arm] += value
     belief.squares[arm] += value * value
-    if due(seen + 1.0, belief.counts.size):
+    if due(count + 1.0, belief.counts.size):
         refresh(model, components, belief.counts, belief.sums, belief.squares)
     else:
         absorb(model, components, arm, value, 1.0)
@@ -294,15 +286,13 @@ def _posterior(model: Posterior, belief: PosteriorBelief, features: FloatArray) 
     components = belief.components
     live = np.flatnonzero(components.evidence.weights > 0.0)
     loose = components.loose[live]
-    return MixturePosterior(
-        components.evidence.weights[live],
-        components.evidence.errors[live],
-        components.means[live] + belief.anchor[0],
-        np.maximum(components.variances[live], 0.0),
-        loose[:, :, None] * model.rows,
-        model.latent[live, None] * loose,
-        components.cov[live],
-        float(components.evidence.seen[0]) - 1.0,
+    return MixturePosterior.of(
+        components,
+        live,
+        means=components.means[live] + belief.anchor[0],
+        variances=np.maximum(components.variances[live], 0.0),
+        reach=loose[:, :, None] * model.rows,
+        alone=model.latent[live, None] * loose,
     )
 
 
@@ -318,11 +308,7 @@ op.estimator(
         op.learn_totals: _learn_totals,
         posterior: _posterior,
     },
-    Traits(
-        totals=("counts", "sums", "squares"),
-        common=("anchor",),
-        derived=("components.means", "components.variances", "components.loose", "components.cov"),
-        largest=LARGEST,
-        align=align_levels,
+    posterior_traits(
+        totals=("counts", "sums", "squares"), derived=("means", "variances", "loose", "cov")
     ),
 )

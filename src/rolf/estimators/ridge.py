@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
-from rolf.estimators.operations import Traits, add_history, add_totals
+from rolf.estimators.operations import Observation, Traits, add_history, add_totals
 from rolf.kernel import shared
 from rolf.linalg import add, assign, dot, inverse_root, matvec, root_update, vecmat, weighted_gram
-from rolf.types import Choice, FloatArray
+from rolf.types import FloatArray
 
 LOSS = 1e-2  # a squared width below this share of its last computed value is computed again
 
@@ -57,15 +57,13 @@ def _squared_widths(features: FloatArray, root: FloatArray) -> FloatArray:
     return out
 
 
-def _observe(
-    model: Ridge, belief: RidgeBelief, round: int, choice: Choice, row: FloatArray, reward: float
-) -> None:
-    arm = choice.arm
+def _observe(model: Ridge, belief: RidgeBelief, seen: Observation) -> None:
+    arm = seen.arm
     gain, size = root_update(belief.root, model.features[arm])
     spread = matvec(model.features, gain)
-    error = reward - belief.estimates[arm]
+    error = seen.reward - belief.estimates[arm]
     belief.counts[arm] += 1.0
-    belief.sums[arm] += reward
+    belief.sums[arm] += seen.reward
     add(belief.estimates, error / (1.0 + size), spread)
     narrow(model, belief, spread, size)
     belief.logdet[0] += math.log(1.0 + size)

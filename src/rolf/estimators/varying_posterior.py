@@ -18,11 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
-from rolf.estimators.mixture import MixturePosterior, align_levels, believed, posterior
-from rolf.estimators.operations import History, Traits, arm_totals
+from rolf.estimators.mixture import MixturePosterior, believed, posterior, posterior_traits
+from rolf.estimators.operations import History, Observation, arm_totals
 from rolf.estimators.scales import (
     FAINT,
-    LARGEST,
     Evidence,
     due,
     no_evidence,
@@ -32,7 +31,7 @@ from rolf.estimators.scales import (
 )
 from rolf.kernel import looped, shared
 from rolf.linalg import inverse
-from rolf.types import Choice, FloatArray
+from rolf.types import FloatArray
 
 
 class VaryingPosterior(NamedTuple):
@@ -299,19 +298,12 @@ def _begin(model: VaryingPosterior, arms: int) -> VaryingPosteriorBelief:
     return VaryingPosteriorBelief(totals, np.zeros(1), _no_components(model))
 
 
-def _observe(
-    model: VaryingPosterior,
-    belief: VaryingPosteriorBelief,
-    round: int,
-    choice: Choice,
-    row: FloatArray,
-    reward: float,
-) -> None:
+def _observe(model: VaryingPosterior, belief: VaryingPosteriorBelief, seen: Observation) -> None:
     components, totals = belief.components, belief.totals
     if components.evidence.seen[0] == 0.0:
-        belief.anchor[0] = reward
-    value = reward - belief.anchor[0]
-    varying_absorb(model, components, totals, choice.arm, row - model.centre, value)
+        belief.anchor[0] = seen.reward
+    value = seen.reward - belief.anchor[0]
+    varying_absorb(model, components, totals, seen.arm, seen.row - model.centre, value)
     if due(components.evidence.seen[0], totals.counts.size):
         varying_refresh(model, components, totals)
 
@@ -368,15 +360,13 @@ def _posterior(
     loose = 1.0 / (1.0 + model.latent[live, None] * totals.counts)
     held = (1.0 - loose) / np.maximum(totals.counts, 1.0)
     rows = np.column_stack([np.ones(arms), features])
-    return MixturePosterior(
-        components.evidence.weights[live],
-        components.evidence.errors[live],
-        means + belief.anchor[0],
-        variances,
-        rows - held[:, :, None] * totals.rows,
-        model.latent[live, None] * loose,
-        components.cov[live],
-        float(components.evidence.seen[0]) - 1.0,
+    return MixturePosterior.of(
+        components,
+        live,
+        means=means + belief.anchor[0],
+        variances=variances,
+        reach=rows - held[:, :, None] * totals.rows,
+        alone=model.latent[live, None] * loose,
     )
 
 
@@ -391,11 +381,7 @@ op.estimator(
         op.learn: _learn,
         posterior: _posterior,
     },
-    Traits(
-        totals=tuple(f"totals.{name}" for name in Totals._fields),
-        common=("anchor",),
-        derived=("components.coef", "components.cov"),
-        largest=LARGEST,
-        align=align_levels,
+    posterior_traits(
+        totals=tuple(f"totals.{name}" for name in Totals._fields), derived=("coef", "cov")
     ),
 )

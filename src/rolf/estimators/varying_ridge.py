@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
-from rolf.estimators.operations import History, Traits, arm_totals
+from rolf.estimators.operations import History, Observation, Traits, arm_totals
 from rolf.linalg import (
     add,
     add_outer,
@@ -23,7 +23,7 @@ from rolf.linalg import (
     vecmat,
     weighted_gram,
 )
-from rolf.types import Choice, FloatArray
+from rolf.types import FloatArray
 
 # --- features alone ----------------------------------------------------------------------------
 
@@ -51,18 +51,12 @@ def _begin(model: VaryingRidge, arms: int) -> VaryingBelief:
     return VaryingBelief(np.zeros((size, size)), np.zeros(size), root, np.zeros(size))
 
 
-def _observe(
-    model: VaryingRidge,
-    belief: VaryingBelief,
-    round: int,
-    choice: Choice,
-    row: FloatArray,
-    reward: float,
-) -> None:
-    error = reward - dot(row, belief.theta)
+def _observe(model: VaryingRidge, belief: VaryingBelief, seen: Observation) -> None:
+    row = seen.row
+    error = seen.reward - dot(row, belief.theta)
     gain, size = root_update(belief.root, row)
     add(belief.theta, error / (1.0 + size), gain)
-    add(belief.cross, reward, row)
+    add(belief.cross, seen.reward, row)
     add_outer(belief.moment, 1.0, row, row)
 
 
@@ -142,16 +136,9 @@ def _biased_begin(model: BiasedRidge, arms: int) -> BiasedBelief:
     )
 
 
-def _biased_observe(
-    model: BiasedRidge,
-    belief: BiasedBelief,
-    round: int,
-    choice: Choice,
-    row: FloatArray,
-    reward: float,
-) -> None:
+def _biased_observe(model: BiasedRidge, belief: BiasedBelief, seen: Observation) -> None:
     # M grows by w z z' with z = x - c_a/(N_a + l), w = 1 - 1/(N_a + l + 1)
-    arm = choice.arm
+    arm, row, reward = seen.arm, seen.row, seen.reward
     total = belief.counts[arm] + model.penalty
     weight = total / (total + 1.0)
     centred = row - belief.feature_sums[arm] / total

@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as estimators
-from rolf.estimators.operations import ArmTotals, History, begin, means, observe, recompute
+from rolf.estimators.operations import (
+    ArmTotals,
+    History,
+    Observation,
+    begin,
+    means,
+    observe,
+    recompute,
+)
 from rolf.kernel import has_body, implement
 from rolf.policies.operations import (
     choose,
@@ -60,7 +68,8 @@ def _choose(
 def _update(params: Params, state: State, choice: Choice, row: FloatArray, reward: float) -> None:
     state.waiting[choice.arm] -= 1.0
     if choice.matched:
-        observe(params.model, state.belief, state.clock[0], choice, row, reward)
+        seen = Observation(choice.arm, reward, row, state.clock[0], choice.probability)
+        observe(params.model, state.belief, seen)
 
 
 def _estimate(params: Params, state: State, features: FloatArray) -> FloatArray:
