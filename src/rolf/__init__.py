@@ -134,9 +134,9 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     module = import_module(_HOMES[known])
-    found = module if module.__name__ == f"rolf.{known}" else getattr(module, known)
-    globals()[name] = found
-    return found
+    value = module if module.__name__ == f"rolf.{known}" else getattr(module, known)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

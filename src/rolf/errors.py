@@ -1,21 +1,21 @@
 """Every error that rolf raises.
 
 RolfError
-├── InvalidArgument          an argument is not what was wanted (also a ValueError)
-│   └── UnknownPolicy        a policy name that is not in the catalogue
-├── DecisionError            an id that cannot be told
-│   ├── UnknownDecision      never issued here (also a KeyError)
-│   └── AlreadyTold          told before
-├── IncompatibleState        a saved state that does not belong here
-├── ExperimentError          an experiment that is not as the call takes it to be
-│   ├── UnknownExperiment    no experiment of that name (also a KeyError)
-│   └── DifferentExperiment  there is one of that name, made otherwise
-├── StorageError             a database that does not do what was asked
-│   ├── UnusableStorage      foreign, damaged or of a newer version; it is left as it was
-│   └── StorageUnavailable   locked, full or out of reach for now; nothing half done
+├── InvalidArgument          an argument is not acceptable (also a ValueError)
+│   └── UnknownPolicy        no policy has this name
+├── DecisionError            a decision whose reward cannot be told
+│   ├── UnknownDecision      it was never issued here (also a KeyError)
+│   └── AlreadyTold          its reward was told before
+├── IncompatibleState        a saved state that cannot be used here
+├── ExperimentError          an experiment that does not fit the call
+│   ├── UnknownExperiment    no experiment has this name (also a KeyError)
+│   └── DifferentExperiment  one of this name exists, with other settings
+├── StorageError             a database operation that failed
+│   ├── UnusableStorage      foreign, damaged or from a newer version; left as it was
+│   └── StorageUnavailable   locked, full or unreachable for now; nothing is half done
 └── MissingExtra             an optional dependency is not installed (also an ImportError)
 
-RolfWarning                  the call works, but probably not as meant
+RolfWarning                  the call works, but probably not as intended
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class RolfError(Exception):
 
 
 class InvalidArgument(RolfError, ValueError):
-    """An argument is not what was wanted.
+    """An argument is not acceptable.
 
-    The message names the argument, what came and what was wanted; the three are
-    also attributes, for programs.
+    The message names the argument, what was passed and what is accepted; programs find the
+    three as attributes.
     """
 
     def __init__(self, argument: str, got: object, wanted: str) -> None:
@@ -46,11 +46,11 @@ class InvalidArgument(RolfError, ValueError):
 
 
 class UnknownPolicy(InvalidArgument):
-    """A policy name that is not in the catalogue."""
+    """No policy has this name."""
 
 
 class DecisionError(RolfError):
-    """A decision id that cannot be told."""
+    """A decision whose reward cannot be told."""
 
 
 class UnknownDecision(DecisionError, KeyError):
@@ -61,15 +61,15 @@ class UnknownDecision(DecisionError, KeyError):
 
 
 class AlreadyTold(DecisionError):
-    """The decision has its reward already."""
+    """The decision already has its reward."""
 
 
 class IncompatibleState(RolfError):
-    """A saved state that this policy or this version cannot take."""
+    """A saved state that this policy or this version cannot use."""
 
 
 class ExperimentError(RolfError):
-    """An experiment that is not as the call takes it to be."""
+    """An experiment that does not fit the call."""
 
 
 class UnknownExperiment(ExperimentError, KeyError):
@@ -80,19 +80,19 @@ class UnknownExperiment(ExperimentError, KeyError):
 
 
 class DifferentExperiment(ExperimentError):
-    """There is an experiment of that name, made with something else."""
+    """An experiment of this name exists, with other settings."""
 
 
 class StorageError(RolfError):
-    """A database that does not do what was asked."""
+    """A database operation that failed."""
 
 
 class UnusableStorage(StorageError):
-    """A foreign, damaged or newer database; it is left as it was."""
+    """A foreign, damaged or newer database; it was left as it was."""
 
 
 class StorageUnavailable(StorageError):
-    """A database that is locked, full or out of reach for now; nothing is half done."""
+    """A database that is locked, full or unreachable for now; nothing is half done."""
 
 
 class MissingExtra(RolfError, ImportError):
@@ -100,4 +100,4 @@ class MissingExtra(RolfError, ImportError):
 
 
 class RolfWarning(UserWarning):
-    """The call works, but probably not as meant."""
+    """The call works, but probably not as intended."""

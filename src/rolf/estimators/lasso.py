@@ -75,7 +75,7 @@ def solve_from_nothing(lasso: Lasso) -> None:
 
 @shared
 def _go(lasso: Lasso, target: FloatArray, penalty: float, first: FloatArray) -> None:
-    """Walk, check, and begin anew where the check fails."""
+    """Walk, check, and start over where the check fails."""
     if settle(lasso, _walk(lasso, target, penalty, first)):
         return
     lasso.steps[1] += 1.0

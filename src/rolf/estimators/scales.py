@@ -1,4 +1,4 @@
-"""Three scales that nobody knows: of what features explain, of what is latent, of the noise.
+"""Three unknown scales: of what the features explain, of what is latent, of the noise.
 
     reward of arm a = r_a + noise,        noise ~ N(0, s)
     r_a = c + x_a'm + u_a,                c flat, m ~ N(0, s o I), u_a ~ N(0, s l)

@@ -23,7 +23,7 @@ class Lasso(NamedTuple):
 
     gram A (n, n), target b (n,), half [l/2], coef m (n,), corr c (n,), signs of m on
     the support and 0 elsewhere (n,), inverse of A on the support (n, n), and in steps how
-    many breakpoints there were, walks begun anew, and problems left short of the tolerance.
+    many breakpoints there were, walks that started over, and problems left short of the tolerance.
     """
 
     gram: FloatArray

@@ -1,7 +1,6 @@
-"""Checks of what every policy must keep to, for classes that come from outside.
+"""The part of a policy's contract that experiments check before they rely on a user's class.
 
-``operations.py`` states the contract. The checks here play a policy for a few rounds; all of them
-together, with the tests that hold for every policy, are ``rolf.testing.check_policy``.
+``operations.py`` states the contract; ``rolf.testing.check_policy`` checks all of it.
 """
 
 from __future__ import annotations
@@ -22,11 +21,10 @@ _checked: set[type] = set()
 
 
 def check_choose(cls: type[Policy], features: FloatArray, options: dict[str, Any]) -> None:
-    """Whether ``choose`` moves only the clock and what waits, and counts as it must.
+    """Check that ``choose`` changes only ``clock`` and ``waiting``, and those as it must.
 
-    Experiments rely on it: they replay decisions by counting these on, and take decisions back
-    by counting them back. A class is checked once per process; those of the catalogue are
-    checked by their tests.
+    The policy is played for a few rounds. Each class is checked once per process; the classes
+    of the catalogue are covered by the tests.
     """
     if cls in _checked or cls.name in CATALOG:
         return
@@ -43,15 +41,17 @@ def check_choose(cls: type[Policy], features: FloatArray, options: dict[str, Any
             step = array - before[path]
             if path == "clock":
                 fine = step[0] == 1 and np.isin(step, (0, 1)).all()
-                wanted = "counted on by 1 per round"
+                expected = "an increase by 1 per round"
             elif path == "waiting":
                 fine = step[choice.arm] == 1.0 and np.count_nonzero(step) == 1
-                wanted = "counted on by 1 for the chosen arm"
+                expected = "an increase by 1 for the chosen arm"
             else:
-                fine, wanted = not step.any(), "left as it is: only update may change it"
+                fine, expected = not step.any(), "no change: that is for update to make"
             if not fine:
                 name = f"{cls.__module__}.{cls.__qualname__}"
-                raise InvalidArgument(f"{name}: choose changes state.{path}", step.tolist(), wanted)
+                raise InvalidArgument(
+                    f"{name}: choose changes state.{path}", step.tolist(), expected
+                )
         row = features[choice.arm]
         policy._update(policy.params, state, choice, row, float(reward))
     _checked.add(cls)

@@ -40,9 +40,9 @@ class LearnsHistory:
         features: Any = None,
         probabilities: Any = None,
     ) -> None:
-        """Take in history from before: which arms were played and what they gave.
+        """Learn from earlier rounds: which arms were played and what they gave.
 
-        The rounds count on the clock; forced exploration is not shortened by them.
+        They count as rounds, but do not shorten forced exploration.
 
         Args:
             arms: the arm of each past round.
@@ -65,21 +65,25 @@ class LearnsHistory:
     def learn_totals(
         self, counts: Any, sums: Any, squares: Any = None, *, level: float = 0.0
     ) -> None:
-        """Take in history that was added up per arm: where a policy starts from totals.
+        """Learn from rewards that were added up per arm, for instance to start from totals.
 
-        The rewards count on the clock, as in ``learn``. Policies whose estimates need more than
-        totals per arm (features that vary, pseudo-rewards) refuse.
+        They count as rounds, as in ``learn``. Policies that need more than totals per arm
+        (features that vary, pseudo-rewards) refuse.
 
         Args:
             counts: (K,) number of rewards of every arm.
             sums: (K,) their sums.
             squares: (K,) the sums of their squares; needed by policies that learn the noise.
-            level: was taken off each reward before sums and squares; keeps digits where
+            level: what was subtracted from every reward beforehand, which preserves digits if
                 rewards are far from zero.
         """
-        given = {"counts": counts, "sums": sums, "squares": sums if squares is None else squares}
+        arguments = {
+            "counts": counts,
+            "sums": sums,
+            "squares": sums if squares is None else squares,
+        }
         columns = {}
-        for name, values in given.items():
+        for name, values in arguments.items():
             column = number_table([values] if np.ndim(values) == 1 else values, name)
             if column.shape != (1, self.arms.count):
                 raise InvalidArgument(name, values, f"{self.arms.count} numbers, one per arm")

@@ -5,19 +5,20 @@ which is carried from round to round, with a body for each of the operations bel
 ``implement(Params, {init: ..., choose: ..., ...})``. Policies that are composed of an estimator
 and a rule (``composition.py``) have all of them already. What every policy must keep to:
 
-1. ``state.clock[0]`` counts the rounds asked so far; ``choose`` counts it on by one. It may also
-   count on further entries of ``clock``, by one each.
-2. ``choose`` changes nothing but ``clock`` and, where the state has it, ``waiting``: the number
-   of decisions per arm whose rewards have not come yet, which it counts on by one for its arm.
-   It reads nothing but its arguments: the same state and the same random numbers give the same
-   choice. An experiment replays decisions from its log by counting on ``clock`` and ``waiting``
-   alone, and takes a choice back by counting them back.
-3. Everything else changes in ``update``, which also counts ``waiting`` back. ``update`` draws no
-   random numbers.
-4. The arrays named in ``Policy.totals`` add up: those of two workers that started empty, added,
-   are the totals of one that saw what both saw. ``rebuild`` computes everything else from them,
-   up to rounding. Late rewards, merging and arms that come and go rest on it.
-5. A probability is exact, or NaN where only draws can tell (Thompson sampling).
+1. ``state.clock[0]`` is the number of rounds so far, and ``choose`` increments it. Further entries
+   of ``clock`` may also go up, by at most one per choice.
+2. ``choose`` changes nothing but ``clock`` and, if the state has it, ``waiting``: the number of
+   decisions per arm whose rewards have not arrived yet, which goes up by one for the chosen arm.
+   It depends on nothing but its arguments: the same state and the same random numbers give the
+   same choice. Experiments replay logged decisions by advancing ``clock`` and ``waiting`` alone,
+   and undo a choice by setting both back.
+3. Everything else changes in ``update``, which also takes the decision off ``waiting``. ``update``
+   draws no random numbers.
+4. The arrays named in ``Policy.totals`` are additive: if two workers start empty, the sum of their
+   totals is what one worker would have had that saw all of their rewards. ``rebuild`` computes
+   everything else from the totals, up to rounding. Late rewards, merging and changing arms rely
+   on it.
+5. A probability is exact, or NaN where it can only be estimated by draws (Thompson sampling).
 
 ``rolf.testing.check_policy(MyPolicy)`` checks all of it, and experiments check 1 and 2 for every
 class that is not in the catalogue. Online the bodies run as Python; simulations compile the very
@@ -43,7 +44,7 @@ def init(params: Any, arms: int) -> Any:
 def choose(
     params: Any, state: Any, features: FloatArray, available: IntArray, rng: Generator
 ) -> Choice:
-    """Decide one round and count it. ``features`` (K, d) are the round's own."""
+    """Choose an arm for the next round, whose features are ``features`` (K, d)."""
     raise NotImplementedError
 
 
@@ -65,7 +66,7 @@ def probabilities(
 ) -> FloatArray:
     """Chance of every available arm in the next round. Runs as Python only.
 
-    Where only draws can tell, it is the share of ``draws`` draws of a stream of their own.
+    Where they can only be estimated, they are shares of ``draws`` draws from a separate stream.
     """
     raise NotImplementedError
 

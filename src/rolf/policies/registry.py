@@ -58,16 +58,16 @@ def find_policy(policy: Any) -> Any:
             return _imported(policy, entry.value)
     known = [*CATALOG, *(name for name in Policy.named if name not in CATALOG)]
     known += [entry.name for entry in _entry_points() if entry.name not in known]
-    wanted = one_of(policy, known) + ", an entry point, or package.module:Class"
-    raise UnknownPolicy("policy", policy, wanted)
+    expected = one_of(policy, known) + ", an entry point, or package.module:Class"
+    raise UnknownPolicy("policy", policy, expected)
 
 
 def policy_class(policy: Any) -> type[Policy]:
     """The class of a policy: a name, ``package.module:Class``, or the class itself."""
-    found = find_policy(policy)
-    if not (isinstance(found, type) and issubclass(found, Policy)):
+    cls = find_policy(policy)
+    if not (isinstance(cls, type) and issubclass(cls, Policy)):
         raise UnknownPolicy("policy", policy, "a policy's name, or a subclass of rolf.Policy")
-    return found
+    return cls
 
 
 def policy_name(cls: type[Policy]) -> str:
@@ -102,17 +102,17 @@ def option_names(build: Any) -> list[str] | None:
 
 
 def check_options(build: Any, options: Iterable[str], argument: str = "options") -> None:
-    """Whether a class takes all of these options."""
+    """Refuse options that a class does not take."""
     known = option_names(build)
     for option in options:
         if option == "seed" or (known is not None and option not in known):
             name = getattr(build, "name", "") or getattr(build, "__name__", repr(build))
-            wanted = f"an option of {name}, {one_of(option, known or [])}"
-            raise InvalidArgument(argument, option, wanted)
+            expected = f"an option of {name}, {one_of(option, known or [])}"
+            raise InvalidArgument(argument, option, expected)
 
 
 def one_of(got: Any, known: Iterable[str]) -> str:
-    """What there is, and what was probably meant."""
+    """The known names in words, with the one that was probably meant."""
     names = list(known)
     close = difflib.get_close_matches(got, names, n=1) if isinstance(got, str) else []
     return "one of " + ", ".join(names) + "".join(f"; did you mean {each!r}?" for each in close)
@@ -123,8 +123,8 @@ def _imported(policy: str, reference: str) -> Any:
     try:
         return reduce(getattr, path.split("."), importlib.import_module(module))
     except Exception as error:  # whatever a module of the user's may raise
-        wanted = f"something that can be imported here ({type(error).__name__}: {error})"
-        raise UnknownPolicy("policy", policy, wanted) from error
+        expected = f"something that can be imported here ({type(error).__name__}: {error})"
+        raise UnknownPolicy("policy", policy, expected) from error
 
 
 def _entry_points() -> Any:

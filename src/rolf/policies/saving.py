@@ -123,7 +123,8 @@ def merge(find_class: Find, states: Sequence[Any], base: Any, seed: Seed) -> dic
 
 
 def _still_waiting(states: Sequence[Any], base: Any) -> dict[str, Any]:
-    """Decisions that nobody has told yet: of the common start in no state, else in any."""
+    """Decisions without a reward: those of the common start that no worker told, and the
+    workers' own."""
     shared = {} if base is None else base["pending"]
     out = {key: each for key, each in shared.items() if all(key in s["pending"] for s in states)}
     for data in states:

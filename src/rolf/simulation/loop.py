@@ -51,8 +51,8 @@ def play_online(
             or not isinstance(arm, int | np.integer)
             or not 0 <= arm < means.size
         ):
-            wanted = f"an arm from 0 to {means.size - 1}, or an object with one as .arm"
-            raise InvalidArgument(f"{type(policy).__name__}.ask()", decision, wanted)
+            expected = f"an arm from 0 to {means.size - 1}, or an object with one as .arm"
+            raise InvalidArgument(f"{type(policy).__name__}.ask()", decision, expected)
         reward = respond(problem, means[arm], problem_rng)
         policy.tell(decision, reward)
         total += best - means[arm]
@@ -74,7 +74,7 @@ def play_policy(
 def ready_loop(
     cls: Any, problem: Any, options: Mapping[str, Any] | None = None
 ) -> Callable[..., None]:
-    """``play`` compiled for this policy and this kind of problem: it has played no round."""
+    """``play``, compiled for this policy and this kind of problem."""
     policy: Any = cls(problem.features, seed=0, **(options or {}))
     key = (*policy.part_classes(), type(problem.params))
     if key not in _loops:
