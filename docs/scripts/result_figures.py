@@ -12,7 +12,16 @@ from pathlib import Path
 from rolf.report import reproduce
 
 IMAGES = Path(__file__).parent.parent / "images"
-KEYS = ["figure1", "figure2", "figure1-tuned", "lower-bounds", "learnability", "parts", "noise"]
+KEYS = [
+    "figure1",
+    "figure2",
+    "figure1-tuned",
+    "lower-bounds",
+    "learnability",
+    "clicks",
+    "parts",
+    "noise",
+]
 
 
 def main() -> None:
