@@ -144,6 +144,7 @@ def test_ridge_consistency():
     assert broken <= 20 * 3 * delta
 
 
+@pytest.mark.slow
 def test_lasso_consistency_after_the_forced_phase():
     # K=2 with an orthonormal feature, where the forced phase of the theory ends within reach.
     delta, p, noise = 0.1, 0.55, 0.5
@@ -175,6 +176,7 @@ def test_the_ridge_regret_bound_fails_as_stated():
         assert regret[-1] > 1.3 * bound
 
 
+@pytest.mark.slow
 def test_the_varying_regret_bound_fails_as_stated():
     bias = np.array([1.0, -1.0, -1.0, -1.0])
     problem = rolf.environments.VaryingProblem(4, np.array([1e-9]), bias, 0.1, 0.0)
@@ -182,6 +184,7 @@ def test_the_varying_regret_bound_fails_as_stated():
     assert regret[-1] > 1.2 * theory.varying_regret_bound(170_000, 4, 1, noise=0.1)
 
 
+@pytest.mark.slow
 def test_the_lasso_regret_bound_fails_as_stated():
     # Large features: s_max/s_min = 70, which C_e has squared and the bound's first term has not.
     problem = rolf.environments.Problem(np.full((2, 1), 50.0), [1.0, -1.0], 1e-4)
