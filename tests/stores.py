@@ -80,8 +80,14 @@ def play(experiment, rounds, seed=0):
     for _ in range(rounds):
         decision = experiment.ask(**given_features(experiment))
         arms.append(decision.arm)
-        experiment.tell(decision, MEANS[decision.arm] + 0.1 * rng.standard_normal())
+        reward = MEANS[decision.arm] + 0.1 * rng.standard_normal()
+        experiment.tell(decision, accepted(experiment, reward))
     return arms
+
+
+def accepted(experiment, reward):
+    """The nearest reward that the policy accepts."""
+    return np.clip(reward, *experiment._replica.policy.reward_range)
 
 
 def frozen(experiment):
@@ -89,9 +95,9 @@ def frozen(experiment):
     replica = Replica(experiment._record)
     upto = experiment._store.settle(experiment._record.id)
     replica.apply(experiment._store.log(experiment._record.id, 0, upto))
-    return replica.dump("")
+    return replica.dump()
 
 
 def state(experiment):
     experiment._sync()
-    return experiment._replica.dump("")
+    return experiment._replica.dump()

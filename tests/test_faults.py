@@ -89,7 +89,7 @@ def test_what_was_acknowledged_survives_a_kill(shared_url, monkeypatch):
         assert reward == number % 7
     status = experiment.status()
     assert (status.asked, status.told) == (len(witness.decisions), len(witness.rewards))
-    assert experiment._replica.state.sums.sum() == sum(witness.rewards.values())
+    assert experiment._replica.state.belief.sums.sum() == sum(witness.rewards.values())
     again = rolf.open(shared_url, "one")
     assert again._seen > 0
     assert state(again) == frozen(experiment)

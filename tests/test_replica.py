@@ -10,8 +10,9 @@ import pytest
 import rolf
 from helpers import ARMS, FEATURES, every_policy
 from rolf.experiments import experiment as module
+from rolf.policies.arrays import arrays
 from rolf.policies.registry import CATALOG
-from stores import KINDS, create, frozen, given_features, make_url, play, state
+from stores import KINDS, accepted, create, frozen, given_features, make_url, play, state
 
 
 @every_policy
@@ -27,10 +28,11 @@ def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
     waiting = experiment.ask(5, **given_features(experiment))
     before = frozen(experiment)
     experiment._sync()
-    assert experiment._replica.dump("") == before
+    assert experiment._replica.dump() == before
     now += 2000.0
     experiment.status()
-    experiment.tell_many([(waiting[0], 2.0), (waiting[3], -1.0)])
+    late = [(waiting[0], 2.0), (waiting[3], -1.0)]
+    experiment.tell_many([(each, accepted(experiment, reward)) for each, reward in late])
     play(experiment, 20)
     if "varying" not in name:
         experiment.update_features({0: [0.5, 0.5, 0.5]})
@@ -54,13 +56,13 @@ def test_what_a_late_reward_replaces_leaves_no_trace(name):
         rng = np.random.default_rng(2)
         first = experiment.ask(6, **features)
         for each in first:
-            experiment.tell(each, rng.normal())
+            experiment.tell(each, accepted(experiment, rng.normal()))
         waiting = experiment.ask(4, **features)
         now[0] += 20.0 * late
         experiment.status()
         assert experiment.status().defaults == 4 * late
         for place, each in enumerate(waiting):
-            experiment.tell(each, 1.0 + place)
+            experiment.tell(each, accepted(experiment, 1.0 + place))
         handles.append(experiment)
     values = [each.status(**given_features(each)).arms for each in handles]
     for one, two in zip(*values, strict=True):
@@ -75,15 +77,15 @@ def test_a_choice_changes_the_clock_and_what_waits_only(name):
     play(experiment, 15)
     experiment._sync()
     replica = experiment._replica
-    before = replica.dump("")
+    before = replica.dump()
     rows = replica.choose(3, np.arange(ARMS), FEATURES, None, 0.0)
-    assert replica.dump("") == before
+    assert replica.dump() == before
     table = replica.policy.arms.features
-    kept = {p: a.copy() for p, a in rolf.policies.saving.arrays(replica.state)}
+    kept = {p: a.copy() for p, a in arrays(replica.state)}
     choice = replica.policy._choose(
         replica.policy.params, replica.state, table, np.arange(ARMS), np.random.default_rng(0)
     )
-    for path, array in rolf.policies.saving.arrays(replica.state):
+    for path, array in arrays(replica.state):
         if path == "clock":
             assert set((array - kept[path]).tolist()) <= {0, 1}
         elif path == "waiting":
@@ -112,7 +114,7 @@ def test_several_processes(shared_url):
         assert worker.exitcode == 0
     status = experiment.status()
     assert (status.asked, status.told, status.waiting) == (120, 120, 0)
-    assert experiment._replica.state.sums.sum() == sum(range(120))
+    assert experiment._replica.state.belief.sums.sum() == sum(range(120))
     numbers = [
         row[2] for row in experiment._store.log(experiment._record.id, 0, None) if row[1] == 1
     ]

@@ -167,7 +167,7 @@ class TestContract:
         kept = experiment._store.snapshot(experiment._record.id)
         replica = Replica(experiment._record)
         replica.apply(experiment._store.log(experiment._record.id, 0, kept.upto))
-        assert replica.dump(rolf.__version__) == kept
+        assert replica.dump() == kept
         again = rolf.open(url, "one")
         assert again._seen == kept.upto
         assert state(again) == state(experiment) == frozen(experiment)
@@ -206,7 +206,7 @@ class TestContract:
         status = experiment.status()
         assert (status.told, status.defaults, status.waiting) == (2, 1, 1)
         assert state(experiment) == frozen(other)
-        counts = experiment._replica.state.ridge.counts.sum()
+        counts = experiment._replica.state.belief.counts.sum()
         expected = sum(each.matched for each in (late, told, lost))
         assert counts == expected
         now += 100.0
@@ -221,12 +221,12 @@ class TestContract:
             experiment.tell(experiment.ask(), rng.normal())
         other = rolf.open(url, "one")
         flying = experiment.ask(available=["a"])
-        before = experiment._replica.state.ridge
+        before = experiment._replica.state.belief
         counts, sums = before.counts.copy(), before.sums.copy()
         new = pandas.DataFrame(rng.normal(size=(2, 3)), index=["g", "h"])
         assert experiment.add_arms(new) == ["g", "h"]
         experiment.retire_arms(["a", "b"])
-        after = experiment._replica.state.ridge
+        after = experiment._replica.state.belief
         assert (after.counts[:ARMS] == counts).all()
         assert (after.sums[:ARMS] == sums).all()
         assert (after.counts[ARMS:] == 0).all()
@@ -272,9 +272,9 @@ class TestContract:
         right[2] = [1.0, 2.0, 3.0]
         experiment.update_features({2: right[2]})
         fresh = rolf.LinUCB(right)
-        ridge = experiment._replica.state.ridge
-        fresh._state.ridge.counts[:] = ridge.counts
-        fresh._state.ridge.sums[:] = ridge.sums
+        ridge = experiment._replica.state.belief
+        fresh._state.belief.counts[:] = ridge.counts
+        fresh._state.belief.sums[:] = ridge.sums
         rolf.policies.operations.rebuild(fresh.params, fresh._state)
         assert np.allclose(experiment.estimates(), fresh.estimates())
         assert state(rolf.open(url, "one")) == frozen(experiment)
@@ -321,7 +321,7 @@ class TestContract:
         sums = np.zeros(ARMS)
         for decision in asked:
             sums[decision.arm] += told.get(decision.id, 0)
-        assert (handles[0]._replica.state.sums == sums).all()
+        assert (handles[0]._replica.state.belief.sums == sums).all()
         for handle in handles:
             handle.close()
 
@@ -338,4 +338,4 @@ class TestContract:
         for thread in threads:
             thread.join()
         assert experiment.status().told == 80
-        assert experiment._replica.state.counts.sum() == 80
+        assert experiment._replica.state.belief.counts.sum() == 80

@@ -196,7 +196,7 @@ def test_missing_values_of_a_frame_are_named():
 
 
 def test_a_series_is_no_table():
-    with pytest.raises(InvalidArgument, match="one row an arm"):
+    with pytest.raises(InvalidArgument, match="one row per arm"):
         rolf.open("memory://", "series", features=pandas.Series([1.0, 2.0]))
 
 

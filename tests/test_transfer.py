@@ -63,7 +63,7 @@ def test_a_log_travels_with_its_arms(tmp_path):
     assert status.defaults == 2
     assert [each.arm for each in status.arms] == [*"abcdef", "new"]
     assert [each.active for each in status.arms] == [True, False] + [True] * 5
-    assert np.allclose(again._replica.state.sums, experiment._replica.state.sums)
+    assert np.allclose(again._replica.state.belief.sums, experiment._replica.state.belief.sums)
     other = import_log(where, "other", file, policy="rolf-ridge", seed=9)
     assert other.policy == "rolf-ridge"
     with pytest.raises(InvalidArgument, match="default_reward"):
