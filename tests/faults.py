@@ -8,7 +8,7 @@ import numpy as np
 import psycopg  # noqa: F401  (a fork should not have to import it)
 
 import rolf
-from rolf.experiments import experiment as module
+from rolf.experiments import live
 from rolf.experiments.storage import postgres, sqlite  # noqa: F401
 
 rolf.open("memory://", "warm", features=np.eye(3), policy="ucb").ask()
@@ -16,7 +16,7 @@ rolf.open("memory://", "warm", features=np.eye(3), policy="ucb").ask()
 
 def work(url, name, path):
     """Ask and tell for ever; write down what was acknowledged, after it was."""
-    module.EVERY = 150  # snapshots fall under the axe as well
+    live.SNAPSHOT_INTERVAL = 150  # so that processes are killed during snapshots too
     acknowledged = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     experiment = rolf.open(url, name)
     while True:

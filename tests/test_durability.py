@@ -16,9 +16,9 @@ import pytest
 import rolf
 from helpers import FEATURES
 from rolf.errors import StorageError, StorageUnavailable
-from rolf.experiments.storage import postgres, sqlite_file
+from rolf.experiments.storage import postgres, postgres_reader, sqlite_file
 from rolf.experiments.storage.base import CHANGE, DECISION, REWARD
-from rolf.experiments.storage.postgres_sql import REWARDED_ONE
+from rolf.experiments.storage.postgres_sql import INSERT_REWARD
 from stores import create, frozen, play, postgres_url, quick_folder, state
 
 
@@ -109,7 +109,7 @@ def held_reward(connection, experiment, decision, reward):
         "time": 1.0,
         "base": 0,
     }
-    connection.execute(REWARDED_ONE.encode(), values)
+    connection.execute(INSERT_REWARD.encode(), values)
 
 
 @pytest.mark.parametrize("crowded", [False, True])
@@ -160,7 +160,7 @@ def test_a_row_between_rows_that_are_known_is_not_missed():
 
 def test_a_long_transaction_of_somebody_else_costs_nothing(monkeypatch):
     """As long as it lasts no transaction number is final, but rows are by a short lock."""
-    monkeypatch.setattr(postgres, "DOUBTS", 20)
+    monkeypatch.setattr(postgres_reader, "MAX_UNSETTLED", 20)
     url = postgres_url()
     experiment = create(url, policy="ucb")
     most = 0
@@ -168,23 +168,23 @@ def test_a_long_transaction_of_somebody_else_costs_nothing(monkeypatch):
         other.execute("SELECT pg_current_xact_id()")
         for _ in range(60):
             play(experiment, 1)
-            most = max(most, len(experiment._reader.given))
+            most = max(most, len(experiment._live.reader.seen))
     assert most <= 24
     assert state(experiment) == frozen(experiment)
     play(experiment, 5)
-    assert len(experiment._reader.given) <= 4
+    assert len(experiment._live.reader.seen) <= 4
 
 
 def test_who_sleeps_in_a_turn_is_passed_over(monkeypatch):
-    monkeypatch.setattr(postgres, "PATIENCE", 300)
+    monkeypatch.setattr(postgres, "TURN_TIMEOUT", 300)
     url = postgres_url()
     one, two = create(url, policy="ucb"), create(url, policy="ucb")
     for each in (one, two, one, two):
         play(each, 1)
-    assert one._reader.crowded
+    assert one._live.reader.contended
     with psycopg.connect(url) as sleeper:
         sleeper.execute(
-            "SELECT pg_advisory_xact_lock(%s, %s)", (postgres.ASKS, one._record.id % 2**31)
+            "SELECT pg_advisory_xact_lock(%s, %s)", (postgres.TURN_LOCKS, one._record.id % 2**31)
         )
         start = time.monotonic()
         for each in (one, two, one, two, one, two):
@@ -243,7 +243,7 @@ def test_what_was_acknowledged_survives_a_crash_of_the_server():
         if step % 3:
             each.tell(decision, step)
             told[number(decision)] = step
-    assert one._reader.crowded  # so that decisions were committed before they were flushed
+    assert one._live.reader.contended  # so that decisions were committed before they were flushed
     decision = two.ask()
     asked.add(number(decision))
     ghost = seen_but_lost(url)
@@ -283,7 +283,7 @@ def test_threads_with_a_connection_each_take_turns(isolation):
     start = time.monotonic()
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda each: play(each, 30), (one, two)))
-    assert time.monotonic() - start < 0.9 * postgres.PATIENCE / 1000
+    assert time.monotonic() - start < 0.9 * postgres.TURN_TIMEOUT / 1000
     assert one.status().told == two.status().told == 60
 
 
@@ -306,7 +306,7 @@ def test_an_import_under_way_holds_nobody_up():
     one = create(url, policy="ucb")
     play(one, 2)
     with psycopg.connect(url) as other:
-        other.execute("SELECT pg_advisory_xact_lock(%s, 0)", (postgres.IMPORTS,))
+        other.execute("SELECT pg_advisory_xact_lock(%s, 0)", (postgres.IMPORT_LOCKS,))
         other.execute(
             "INSERT INTO rolf_log (experiment, kind, number, time, arm, greedy, pseudo, matched, "
             "mark) VALUES (99, 1, 1, 0, 0, 0, 0, true, 1)"
@@ -318,7 +318,7 @@ def test_an_import_under_way_holds_nobody_up():
     with psycopg.connect(url) as other:
         held_reward(other, one, one.ask(), 1.0)
         with pytest.raises(StorageUnavailable, match="does not end"):
-            one._store.settle(one._record.id, patience=0.1)
+            one._store.settle(one._record.id, timeout=0.1)
         play(one, 2)
 
 

@@ -91,7 +91,7 @@ def test_what_was_acknowledged_survives_a_kill(shared_url, monkeypatch):
     assert (status.asked, status.told) == (len(witness.decisions), len(witness.rewards))
     assert experiment._replica.state.belief.sums.sum() == sum(witness.rewards.values())
     again = rolf.open(shared_url, "one")
-    assert again._seen > 0
+    assert again._live.snapshot_upto > 0
     assert state(again) == frozen(experiment)
 
 
@@ -128,7 +128,7 @@ def test_a_connection_that_breaks_in_the_middle(crowded, monkeypatch):
     """Between choosing and recording: nothing was recorded yet, so it is done again."""
     url = postgres_url()
     experiment = create(url, policy="ucb")
-    experiment._reader.crowded = crowded
+    experiment._live.reader.contended = crowded
     choose = experiment._replica.choose
 
     def broken(*args):
@@ -144,12 +144,12 @@ def test_a_connection_that_breaks_in_the_middle(crowded, monkeypatch):
     assert (experiment.status().asked, experiment.status().told) == (1, 1)
 
 
-@pytest.mark.parametrize("way", ["_add_alone", "_add"])
+@pytest.mark.parametrize("way", ["_add_uncontended", "_add_in_turn"])
 def test_a_decision_recorded_but_not_answered_waits(way, monkeypatch):
     """Between recording and answering: the next number is answered, no id twice."""
     url = postgres_url()
     experiment = create(url, policy="ucb")
-    experiment._reader.crowded = way == "_add"
+    experiment._live.reader.contended = way == "_add_in_turn"
     add = getattr(experiment._store, way)
     calls = []
 

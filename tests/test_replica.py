@@ -9,7 +9,7 @@ import pytest
 
 import rolf
 from helpers import ARMS, FEATURES, every_policy
-from rolf.experiments import experiment as module
+from rolf.experiments import live
 from rolf.policies.arrays import arrays
 from rolf.policies.registry import CATALOG
 from stores import KINDS, accepted, create, frozen, given_features, make_url, play, state
@@ -19,7 +19,7 @@ from stores import KINDS, accepted, create, frozen, given_features, make_url, pl
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
     """Snapshot, then on from it, equals one fold of the whole log; arms come in between."""
-    monkeypatch.setattr(module, "EVERY", 40)
+    monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 40)
     where = make_url(kind)
     experiment = create(where, policy=name, default_reward=0.1, reward_after=1000.0)
     now = 0.0
@@ -39,7 +39,7 @@ def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
     again = rolf.open(where, "one")
     again._now = lambda: now
     assert state(again) == state(experiment) == frozen(experiment)
-    assert again._seen > 0
+    assert again._live.snapshot_upto > 0
 
 
 # drlasso's pseudo-rewards depend on the order in which rewards come

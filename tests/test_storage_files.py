@@ -297,7 +297,7 @@ def test_a_file_that_is_full_goes_on_when_there_is_room(path):
 
 
 def test_a_locked_file_says_so(path, monkeypatch):
-    monkeypatch.setattr("rolf.experiments.storage.sqlite.PATIENCE", 0.05)
+    monkeypatch.setattr("rolf.experiments.storage.sqlite.LOCK_TIMEOUT", 0.05)
     experiment = create(f"sqlite:///{path}", policy="ucb")
     decision = experiment.ask()
     other = sqlite3.connect(path, isolation_level=None)

@@ -22,7 +22,7 @@ from rolf.errors import (
     UnknownDecision,
     UnknownExperiment,
 )
-from rolf.experiments import experiment as module
+from rolf.experiments import live
 from rolf.experiments.replica import Replica
 from stores import counter, create, frozen, play, state
 
@@ -161,7 +161,7 @@ class TestContract:
         assert one.status().asked == 22
 
     def test_a_snapshot_equals_the_fold_of_the_log(self, url, monkeypatch):
-        monkeypatch.setattr(module, "EVERY", 25)
+        monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 25)
         experiment = create(url)
         play(experiment, 60)
         kept = experiment._store.snapshot(experiment._record.id)
@@ -169,7 +169,7 @@ class TestContract:
         replica.apply(experiment._store.log(experiment._record.id, 0, kept.upto))
         assert replica.dump() == kept
         again = rolf.open(url, "one")
-        assert again._seen == kept.upto
+        assert again._live.snapshot_upto == kept.upto
         assert state(again) == state(experiment) == frozen(experiment)
         again.rebuild()
         assert state(again) == frozen(experiment)

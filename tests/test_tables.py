@@ -122,7 +122,7 @@ def test_open_takes_files_and_frames_with_text(items, tmp_path, kind):
     given = frames(items)
     with rolf.open(url, "x", features=given[kind], policy="ucb") as made:
         assert list(made.estimates().index) == ["01", "02", "03", "04", "05"]
-        assert made._replica.table.arms.columns == COLUMNS
+        assert made._replica.roster.arms.columns == COLUMNS
     for again in given.values():
         rolf.open(url, "x", features=again).close()
     other = tmp_path / "other.csv"
@@ -143,7 +143,7 @@ def test_arms_are_added_and_corrected_from_files_and_frames(items, tmp_path, kin
     with rolf.open(url, "x", features=items, policy="ucb") as made:
         assert made.add_arms(frames(more)[kind]) == ["06", "07"]
         made.update_features(frames(right)[kind])
-        arms = made._replica.table.arms
+        arms = made._replica.roster.arms
         rows = dict(zip(arms.labels, arms.features.tolist(), strict=True))
         assert rows["06"] == [5.5, 0, 1, 0, 0]
         assert rows["07"] == [6, 0, 0, 1, 1]
@@ -184,7 +184,7 @@ def test_arms_called_by_numbers_or_not_at_all_are_found_in_files(tmp_path):
         with rolf.open("memory://", name, features=table, policy="ucb") as made:
             made.update_features(path)
             assert made.add_arms(more) == [3]
-            assert made._replica.table.arms.features.tolist() == [[5], [2], [3], [7]]
+            assert made._replica.roster.arms.features.tolist() == [[5], [2], [3], [7]]
 
 
 def test_missing_values_of_a_frame_are_named():
