@@ -180,25 +180,25 @@ class Roster:
 Table = Roster  # the former name
 
 
-def _difference(recorded: Arms, given: Arms) -> str:
+def _difference(recorded: Arms, other: Arms) -> str:
     """The first difference between two tables, in words; empty if there is none."""
-    if recorded.named != given.named:
+    if recorded.named != other.named:
         words = ("have no names", "have names")
-        return f"the arms {words[recorded.named]} there, and {words[given.named]} here"
-    there, here = set(recorded.labels), set(given.labels)
+        return f"the arms {words[recorded.named]} there, and {words[other.named]} here"
+    there, here = set(recorded.labels), set(other.labels)
     if recorded.named and there != here:
-        new = [label for label in given.labels if label not in there]
+        new = [label for label in other.labels if label not in there]
         missing = [label for label in recorded.labels if label not in here]
         return f"arm {new[0]!r} is new" if new else f"arm {missing[0]!r} is missing"
-    if recorded.features.shape != given.features.shape:
-        return f"shape {recorded.features.shape} there, {given.features.shape} here"
-    if recorded.named and sorted(recorded.columns) != sorted(given.columns):
-        return f"columns {recorded.columns} there, {given.columns} here"
-    for row, label in enumerate(given.labels):
+    if recorded.features.shape != other.features.shape:
+        return f"shape {recorded.features.shape} there, {other.features.shape} here"
+    if recorded.named and sorted(recorded.columns) != sorted(other.columns):
+        return f"columns {recorded.columns} there, {other.columns} here"
+    for row, label in enumerate(other.labels):
         features = recorded.features[recorded.position(label)]
-        for place, column in enumerate(given.columns):
+        for place, column in enumerate(other.columns):
             was = float(features[recorded.columns.index(column) if recorded.named else place])
-            now = float(given.features[row, place])
+            now = float(other.features[row, place])
             if was != now:
                 return f"arm {label!r}, column {column}: {was} there, {now} here"
     return ""
