@@ -19,7 +19,8 @@ from rolf.errors import StorageError, StorageUnavailable
 from rolf.experiments.storage import postgres, postgres_reader, sqlite_file
 from rolf.experiments.storage.base import CHANGE, DECISION, REWARD
 from rolf.experiments.storage.postgres_sql import INSERT_REWARD
-from stores import create, frozen, play, postgres_url, quick_folder, state
+from rolf.testing.storage import create_experiment, current_state, folded_state, play
+from stores import postgres_url, quick_folder
 
 
 class Disk:
@@ -58,7 +59,7 @@ def number(decision):
 def test_what_is_acknowledged_is_on_the_disk(crowded, monkeypatch):
     path = quick_folder("rolf-disk") / "experiments.db"
     url = f"sqlite:///{path}"
-    one, two = create(url, policy="ucb"), create(url, policy="ucb")
+    one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
     disk = Disk(path, monkeypatch)
     for step in range(6):
         decision = one.ask()
@@ -71,7 +72,7 @@ def test_what_is_acknowledged_is_on_the_disk(crowded, monkeypatch):
         assert {number(each) for each in batch} <= set(disk.rows(REWARD))
     one.retire_arms([0])
     assert set(disk.rows(CHANGE)) == {1}
-    create(url, "another", policy="ucb")
+    create_experiment(url, "another", policy="ucb")
     assert rolf.list_experiments(f"sqlite:///{disk.left}") == ["another", "one"]
 
 
@@ -79,7 +80,7 @@ def test_a_reward_that_is_not_on_the_disk_yet_is_not_taken_for_told(monkeypatch)
     """The first process has committed and still waits for the disk: the second waits as well."""
     path = quick_folder("rolf-disk") / "experiments.db"
     url = f"sqlite:///{path}"
-    one, two = create(url, policy="ucb"), create(url, policy="ucb")
+    one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
     decision = one.ask()
     disk = Disk(path, monkeypatch)
 
@@ -96,7 +97,7 @@ def test_a_reward_that_is_not_on_the_disk_yet_is_not_taken_for_told(monkeypatch)
     assert disk.rows(REWARD) == {1: 1.0}
     one.tell(decision, 1.0)
     assert one.status().told == two.status().told == 1
-    assert state(one) == frozen(one)
+    assert current_state(one) == folded_state(one)
 
 
 def held_reward(connection, experiment, decision, reward):
@@ -116,9 +117,9 @@ def held_reward(connection, experiment, decision, reward):
 def test_rows_that_come_late_are_not_missed(crowded):
     """Transactions of others that hold earlier rows and end much later."""
     url = postgres_url()
-    one = create(url, policy="ucb")
-    two = create(url, policy="ucb") if crowded else one
-    watcher = create(url, policy="ucb")
+    one = create_experiment(url, policy="ucb")
+    two = create_experiment(url, policy="ucb") if crowded else one
+    watcher = create_experiment(url, policy="ucb")
     late = one.ask(3)
     with psycopg.connect(url) as first, psycopg.connect(url) as second:
         held_reward(first, one, late[0], 3.0)
@@ -136,15 +137,15 @@ def test_rows_that_come_late_are_not_missed(crowded):
     one.tell(late[2], 7.0)
     for each in (one, two, watcher):
         assert (each.status().asked, each.status().told) == (23, 23)
-    wanted = frozen(one)
+    wanted = folded_state(one)
     one.snapshot()
-    assert state(one) == wanted == state(rolf.open(url, "one"))
+    assert current_state(one) == wanted == current_state(rolf.open(url, "one"))
 
 
 def test_a_row_between_rows_that_are_known_is_not_missed():
     """Its transaction began after all of ours, and a later one has ended before it."""
     url = postgres_url()
-    one, two = create(url, policy="ucb"), create(url, policy="ucb")
+    one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
     late = one.ask()
     play(one, 2)
     with psycopg.connect(url) as held:
@@ -162,7 +163,7 @@ def test_a_long_transaction_of_somebody_else_costs_nothing(monkeypatch):
     """As long as it lasts no transaction number is final, but rows are by a short lock."""
     monkeypatch.setattr(postgres_reader, "MAX_UNSETTLED", 20)
     url = postgres_url()
-    experiment = create(url, policy="ucb")
+    experiment = create_experiment(url, policy="ucb")
     most = 0
     with psycopg.connect(url) as other:
         other.execute("SELECT pg_current_xact_id()")
@@ -170,7 +171,7 @@ def test_a_long_transaction_of_somebody_else_costs_nothing(monkeypatch):
             play(experiment, 1)
             most = max(most, len(experiment._live.reader.seen))
     assert most <= 24
-    assert state(experiment) == frozen(experiment)
+    assert current_state(experiment) == folded_state(experiment)
     play(experiment, 5)
     assert len(experiment._live.reader.seen) <= 4
 
@@ -178,7 +179,7 @@ def test_a_long_transaction_of_somebody_else_costs_nothing(monkeypatch):
 def test_who_sleeps_in_a_turn_is_passed_over(monkeypatch):
     monkeypatch.setattr(postgres, "TURN_TIMEOUT", 300)
     url = postgres_url()
-    one, two = create(url, policy="ucb"), create(url, policy="ucb")
+    one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
     for each in (one, two, one, two):
         play(each, 1)
     assert one._live.reader.contended
@@ -191,7 +192,7 @@ def test_who_sleeps_in_a_turn_is_passed_over(monkeypatch):
             play(each, 1)
         assert time.monotonic() - start < 5.0
     assert one.status().told == two.status().told == 10
-    assert state(two) == frozen(two)
+    assert current_state(two) == folded_state(two)
 
 
 def test_an_ordinary_role_may_use_it():
@@ -203,7 +204,7 @@ def test_an_ordinary_role_may_use_it():
         connection.execute(f"GRANT ALL ON SCHEMA {schema} TO {schema}")
     mine = url.replace("postgres:@", f"{schema}:@")
     assert mine != url
-    one, two = create(mine, policy="ucb"), create(mine, policy="ucb")
+    one, two = create_experiment(mine, policy="ucb"), create_experiment(mine, policy="ucb")
     for each in (one, two, one, two):
         play(each, 2)
     assert one.status().told == 8
@@ -262,14 +263,14 @@ def test_what_was_acknowledged_survives_a_crash_of_the_server():
     assert one.status().asked == two.status().asked == len(asked) + 1
     play(one, 3)
     one.snapshot()
-    assert state(rolf.open(url, "one")) == frozen(one)
+    assert current_state(rolf.open(url, "one")) == folded_state(one)
     server.cleanup()
 
 
 def test_workers_that_start_together_make_the_tables_once():
     url = postgres_url()
     with ThreadPoolExecutor(6) as pool:
-        opened = list(pool.map(lambda _: create(url, policy="ucb"), range(6)))
+        opened = list(pool.map(lambda _: create_experiment(url, policy="ucb"), range(6)))
     for each in opened:
         play(each, 1)
     assert opened[0].status().told == 6
@@ -279,7 +280,7 @@ def test_workers_that_start_together_make_the_tables_once():
 def test_threads_with_a_connection_each_take_turns(isolation):
     """One waits for another's turn without keeping it from running."""
     url = postgres_url().replace("options=", f"options={isolation}")
-    one, two = create(url, policy="ucb"), create(url, policy="ucb")
+    one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
     start = time.monotonic()
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda each: play(each, 30), (one, two)))
@@ -295,15 +296,15 @@ def test_a_role_without_rights_is_told_so():
         connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {schema}")
     mine = url.replace("postgres:@", f"{schema}:@")
     with pytest.raises(StorageError, match="permission denied for schema"):
-        create(mine)
-    create(url, policy="ucb")
+        create_experiment(mine)
+    create_experiment(url, policy="ucb")
     with pytest.raises(StorageError, match="permission denied for table"):
-        create(mine)
+        create_experiment(mine)
 
 
 def test_an_import_under_way_holds_nobody_up():
     url = postgres_url()
-    one = create(url, policy="ucb")
+    one = create_experiment(url, policy="ucb")
     play(one, 2)
     with psycopg.connect(url) as other:
         other.execute("SELECT pg_advisory_xact_lock(%s, 0)", (postgres.IMPORT_LOCKS,))
@@ -312,7 +313,7 @@ def test_an_import_under_way_holds_nobody_up():
             "mark) VALUES (99, 1, 1, 0, 0, 0, 0, true, 1)"
         )
         start = time.monotonic()
-        play(create(url, policy="ucb"), 2)
+        play(create_experiment(url, policy="ucb"), 2)
         one.snapshot()
         assert time.monotonic() - start < 2.0
     with psycopg.connect(url) as other:
@@ -327,7 +328,7 @@ def test_links_and_folders_that_change(monkeypatch):
     (folder / "real").mkdir()
     (folder / "link.db").symlink_to(folder / "real" / "a.db")
     monkeypatch.chdir(folder)
-    experiment = create("sqlite:///link.db", policy="ucb")
+    experiment = create_experiment("sqlite:///link.db", policy="ucb")
     play(experiment, 2)
     monkeypatch.chdir(folder / "real")
     play(experiment, 2)
@@ -337,7 +338,7 @@ def test_links_and_folders_that_change(monkeypatch):
 
 def test_opening_waits_for_others():
     path = quick_folder("rolf-busy") / "experiments.db"
-    create(f"sqlite:///{path}", policy="ucb").close()
+    create_experiment(f"sqlite:///{path}", policy="ucb").close()
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("PRAGMA journal_mode = DELETE")
     other.execute("BEGIN EXCLUSIVE")

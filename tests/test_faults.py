@@ -19,7 +19,8 @@ import faults
 import rolf
 from rolf.errors import StorageUnavailable
 from rolf.experiments.storage.base import DECISION, REWARD
-from stores import create, frozen, postgres_url, quick_folder, server, state
+from rolf.testing.storage import create_experiment, current_state, folded_state
+from stores import postgres_url, quick_folder, server
 
 KILLS = int(os.environ.get("ROLF_KILLS", "40"))
 
@@ -55,7 +56,7 @@ def wait_for(path):
 
 def test_what_was_acknowledged_survives_a_kill(shared_url, monkeypatch):
     """Two processes under load are killed at random moments, again and again."""
-    experiment = create(shared_url, policy="ucb")
+    experiment = create_experiment(shared_url, policy="ucb")
     witness = Witness(experiment)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # or it cannot preload
     context = multiprocessing.get_context("forkserver")
@@ -92,7 +93,7 @@ def test_what_was_acknowledged_survives_a_kill(shared_url, monkeypatch):
     assert experiment._replica.state.belief.sums.sum() == sum(witness.rewards.values())
     again = rolf.open(shared_url, "one")
     assert again._live.snapshot_upto > 0
-    assert state(again) == frozen(experiment)
+    assert current_state(again) == folded_state(experiment)
 
 
 def others(url):
@@ -106,7 +107,7 @@ def others(url):
 
 def test_a_lost_connection_is_made_anew():
     url = postgres_url()
-    experiment = create(url, policy="ucb")
+    experiment = create_experiment(url, policy="ucb")
     first = experiment.ask()
     for action in (
         lambda: experiment.tell(first, 1.0),
@@ -120,14 +121,14 @@ def test_a_lost_connection_is_made_anew():
         action()
     status = experiment.status()
     assert (status.asked, status.told) == (2, 1)
-    assert state(experiment) == frozen(experiment)
+    assert current_state(experiment) == folded_state(experiment)
 
 
 @pytest.mark.parametrize("crowded", [False, True])
 def test_a_connection_that_breaks_in_the_middle(crowded, monkeypatch):
     """Between choosing and recording: nothing was recorded yet, so it is done again."""
     url = postgres_url()
-    experiment = create(url, policy="ucb")
+    experiment = create_experiment(url, policy="ucb")
     experiment._live.reader.contended = crowded
     choose = experiment._replica.choose
 
@@ -140,7 +141,7 @@ def test_a_connection_that_breaks_in_the_middle(crowded, monkeypatch):
     monkeypatch.setattr(experiment._replica, "choose", broken)
     decision = experiment.ask()
     experiment.tell(decision, 1.0)
-    assert state(experiment) == frozen(experiment)
+    assert current_state(experiment) == folded_state(experiment)
     assert (experiment.status().asked, experiment.status().told) == (1, 1)
 
 
@@ -148,7 +149,7 @@ def test_a_connection_that_breaks_in_the_middle(crowded, monkeypatch):
 def test_a_decision_recorded_but_not_answered_waits(way, monkeypatch):
     """Between recording and answering: the next number is answered, no id twice."""
     url = postgres_url()
-    experiment = create(url, policy="ucb")
+    experiment = create_experiment(url, policy="ucb")
     experiment._live.reader.contended = way == "_add_in_turn"
     add = getattr(experiment._store, way)
     calls = []
@@ -167,12 +168,12 @@ def test_a_decision_recorded_but_not_answered_waits(way, monkeypatch):
     experiment.tell(decision, 1.0)
     status = experiment.status()
     assert (status.asked, status.told, status.waiting) == (2, 1, 1)
-    assert state(experiment) == frozen(experiment)
+    assert current_state(experiment) == folded_state(experiment)
 
 
 def test_a_server_that_is_away_and_comes_back(monkeypatch):
     url = postgres_url()
-    experiment = create(url, policy="ucb")
+    experiment = create_experiment(url, policy="ucb")
     decision = experiment.ask()
     here = experiment._store._link.url
     others(url)

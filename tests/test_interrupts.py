@@ -10,7 +10,7 @@ import pytest
 import rolf
 from rolf.errors import ExperimentError
 from rolf.experiments import experiment as module
-from stores import create, frozen, play, state
+from rolf.testing.storage import create_experiment, current_state, folded_state, play
 
 HERE = str(Path(module.__file__).parent)
 
@@ -42,7 +42,10 @@ class Interrupt:
 @pytest.mark.parametrize("crowded", [False, True])
 @pytest.mark.parametrize("what", ["ask", "batch", "tell", "estimates"])
 def test_it_goes_on_after_an_interrupt(shared_url, what, crowded):
-    one, two = create(shared_url, policy="ucb"), create(shared_url, policy="ucb")
+    one, two = (
+        create_experiment(shared_url, policy="ucb"),
+        create_experiment(shared_url, policy="ucb"),
+    )
     actions = {
         "ask": lambda waiting: one.ask(),
         "batch": lambda waiting: one.ask(2),
@@ -68,11 +71,11 @@ def test_it_goes_on_after_an_interrupt(shared_url, what, crowded):
     assert line > 20
     assert one.status().asked == len({row[2] for row in one._store.log(one._record.id, 0, None)})
     assert two.status() == one.status()
-    assert state(rolf.open(shared_url, "one")) == frozen(one)
+    assert current_state(rolf.open(shared_url, "one")) == folded_state(one)
 
 
 def test_an_interrupt_of_compiled_code_is_one(url):
-    experiment = create(url, policy="ucb")
+    experiment = create_experiment(url, policy="ucb")
     choose = experiment._replica.choose
 
     def broken(*_):
@@ -87,12 +90,12 @@ def test_an_interrupt_of_compiled_code_is_one(url):
 
 
 def test_what_is_closed_stays_closed(url):
-    experiment = create(url, policy="ucb")
+    experiment = create_experiment(url, policy="ucb")
     decision = experiment.ask()
     experiment.close()
     experiment.close()
     for action in (experiment.ask, experiment.status, lambda: experiment.tell(decision, 1.0)):
         with pytest.raises(ExperimentError, match="'one' is closed"):
             action()
-    again = create(url, policy="ucb")
+    again = create_experiment(url, policy="ucb")
     again.tell(decision, 1.0)

@@ -12,7 +12,15 @@ from helpers import ARMS, FEATURES, every_policy
 from rolf.experiments import live
 from rolf.policies.arrays import arrays
 from rolf.policies.registry import CATALOG
-from stores import KINDS, accepted, create, frozen, given_features, make_url, play, state
+from rolf.testing.storage import (
+    accepted_reward,
+    create_experiment,
+    current_state,
+    folded_state,
+    play,
+    round_features,
+)
+from stores import KINDS, make_url
 
 
 @every_policy
@@ -21,24 +29,24 @@ def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
     """Snapshot, then on from it, equals one fold of the whole log; arms come in between."""
     monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 40)
     where = make_url(kind)
-    experiment = create(where, policy=name, default_reward=0.1, reward_after=1000.0)
+    experiment = create_experiment(where, policy=name, default_reward=0.1, reward_after=1000.0)
     now = 0.0
     experiment._now = lambda: now
     play(experiment, 25)
-    waiting = experiment.ask(5, **given_features(experiment))
-    before = frozen(experiment)
+    waiting = experiment.ask(5, **round_features(experiment))
+    before = folded_state(experiment)
     experiment._sync()
     assert experiment._replica.dump() == before
     now += 2000.0
     experiment.status()
     late = [(waiting[0], 2.0), (waiting[3], -1.0)]
-    experiment.tell_many([(each, accepted(experiment, reward)) for each, reward in late])
+    experiment.tell_many([(each, accepted_reward(experiment, reward)) for each, reward in late])
     play(experiment, 20)
     if "varying" not in name:
         experiment.update_features({0: [0.5, 0.5, 0.5]})
     again = rolf.open(where, "one")
     again._now = lambda: now
-    assert state(again) == state(experiment) == frozen(experiment)
+    assert current_state(again) == current_state(experiment) == folded_state(experiment)
     assert again._live.snapshot_upto > 0
 
 
@@ -49,22 +57,22 @@ def test_what_a_late_reward_replaces_leaves_no_trace(name):
     handles = []
     for late in (True, False):
         where = make_url("memory")
-        experiment = create(where, policy=name, default_reward=0.0, reward_after=10.0)
+        experiment = create_experiment(where, policy=name, default_reward=0.0, reward_after=10.0)
         now = [0.0]
         experiment._now = lambda now=now: now[0]
-        features = given_features(experiment)
+        features = round_features(experiment)
         rng = np.random.default_rng(2)
         first = experiment.ask(6, **features)
         for each in first:
-            experiment.tell(each, accepted(experiment, rng.normal()))
+            experiment.tell(each, accepted_reward(experiment, rng.normal()))
         waiting = experiment.ask(4, **features)
         now[0] += 20.0 * late
         experiment.status()
         assert experiment.status().defaults == 4 * late
         for place, each in enumerate(waiting):
-            experiment.tell(each, accepted(experiment, 1.0 + place))
+            experiment.tell(each, accepted_reward(experiment, 1.0 + place))
         handles.append(experiment)
-    values = [each.status(**given_features(each)).arms for each in handles]
+    values = [each.status(**round_features(each)).arms for each in handles]
     for one, two in zip(*values, strict=True):
         assert one.plays == two.plays
         assert np.isclose(one.estimate, two.estimate, rtol=1e-8, atol=1e-8)
@@ -73,7 +81,7 @@ def test_what_a_late_reward_replaces_leaves_no_trace(name):
 @every_policy
 def test_a_choice_changes_the_clock_and_what_waits_only(name):
     """What the log records of a decision is all that the decision did to the state."""
-    experiment = create(make_url("memory"), policy=name)
+    experiment = create_experiment(make_url("memory"), policy=name)
     play(experiment, 15)
     experiment._sync()
     replica = experiment._replica
@@ -104,7 +112,7 @@ def work(url, number, rounds):
 
 def test_several_processes(shared_url):
     """No lost and no double-counted reward, no two decisions with one number."""
-    experiment = create(shared_url, policy="ucb")
+    experiment = create_experiment(shared_url, policy="ucb")
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=work, args=(shared_url, n, 40)) for n in range(3)]
     for worker in workers:
@@ -120,11 +128,11 @@ def test_several_processes(shared_url):
     ]
     assert numbers == list(range(1, 121))
     experiment.snapshot()
-    assert state(experiment) == frozen(experiment)
+    assert current_state(experiment) == folded_state(experiment)
 
 
 def test_a_forked_process_has_its_own_connection(shared_url):
-    experiment = create(shared_url, policy="ucb")
+    experiment = create_experiment(shared_url, policy="ucb")
     decision = experiment.ask()
     context = multiprocessing.get_context("fork")
     child = context.Process(target=experiment.tell, args=(decision, 2.0))
@@ -140,7 +148,9 @@ def test_status_is_as_sure_as_the_rewards_allow(name, monkeypatch):
     """Whichever policy decides: intervals and the best arm's probability."""
     clock = 0.0
     given = {"reward_after": 5.0, "default_reward": 0.25}
-    pair = [create(make_url("memory"), policy=each, **given) for each in (name, "rolf-bayes")]
+    pair = [
+        create_experiment(make_url("memory"), policy=each, **given) for each in (name, "rolf-bayes")
+    ]
     assert [arm.low for arm in pair[0].status().arms] == [None] * ARMS
     for each in pair:
         monkeypatch.setattr(each, "_now", lambda: clock)
@@ -167,4 +177,4 @@ def test_status_is_as_sure_as_the_rewards_allow(name, monkeypatch):
         assert mine.high == pytest.approx(theirs.high, abs=1e-9)
         assert mine.best == pytest.approx(theirs.best, abs=0.02)
     assert found[0].best == 0.0
-    assert state(pair[0]) == frozen(pair[0])
+    assert current_state(pair[0]) == folded_state(pair[0])

@@ -21,7 +21,8 @@ from rolf.errors import (
     UnknownExperiment,
     UnusableStorage,
 )
-from stores import create, frozen, play, postgres_url, quick_folder, state
+from rolf.testing.storage import create_experiment, current_state, folded_state, play
+from stores import postgres_url, quick_folder
 
 OLD = Path(__file__).parent / "data" / "experiments_v0.sql"
 
@@ -55,7 +56,7 @@ def test_a_file_of_an_older_version_opens(path):
         experiment.tell("cafe0123-1", 0.5)
     assert experiment.ask().id == "cafe0123-3"
     experiment.snapshot()
-    assert state(rolf.open(f"sqlite:///{path}", "old")) == frozen(experiment)
+    assert current_state(rolf.open(f"sqlite:///{path}", "old")) == folded_state(experiment)
     new = rolf.open(f"sqlite:///{path}", "new", features=FEATURES, reward_after=5.0, policy="ucb")
     new.ask()
 
@@ -90,7 +91,7 @@ def layout_of(url):
 @pytest.mark.parametrize("version", [1, 0])
 def test_tables_of_an_older_version_open_in_postgresql(version):
     url = postgres_url()
-    create(url, policy="ucb").ask()
+    create_experiment(url, policy="ucb").ask()
     today = layout_of(url)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(LAYOUT_1)
@@ -102,7 +103,7 @@ def test_tables_of_an_older_version_open_in_postgresql(version):
     assert experiment.status().asked == 1
     play(experiment, 5)
     experiment.snapshot()
-    create(url, "two", reward_after=3.0).ask()
+    create_experiment(url, "two", reward_after=3.0).ask()
 
 
 def text_file(path):
@@ -118,19 +119,19 @@ def other_application(path):
 
 
 def cut(path):
-    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+    with create_experiment(f"sqlite:///{path}", policy="ucb") as experiment:
         play(experiment, 200)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 def head_only(path):
-    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+    with create_experiment(f"sqlite:///{path}", policy="ucb") as experiment:
         play(experiment, 3)
     path.write_bytes(path.read_bytes()[:60])
 
 
 def newer(path):
-    create(f"sqlite:///{path}", policy="ucb").close()
+    create_experiment(f"sqlite:///{path}", policy="ucb").close()
     connection = sqlite3.connect(path)
     connection.execute("UPDATE rolf_meta SET version = 99")
     connection.commit()
@@ -165,9 +166,9 @@ def test_what_is_not_ours_is_left_untouched(path, harm, words):
 
 @pytest.mark.parametrize("version", ["'abc'", "-1", "NULL"])
 def test_a_layout_that_cannot_be_is_refused(version, path):
-    create(f"sqlite:///{path}", policy="ucb").close()
+    create_experiment(f"sqlite:///{path}", policy="ucb").close()
     url = postgres_url()
-    create(url, policy="ucb").close()
+    create_experiment(url, policy="ucb").close()
     with sqlite3.connect(path) as connection:
         connection.execute("DROP TABLE rolf_meta")
         connection.execute("CREATE TABLE rolf_meta (version)")
@@ -194,7 +195,7 @@ def test_a_layout_that_cannot_be_is_refused(version, path):
     ],
 )
 def test_rows_that_make_no_sense_are_a_damage(harm, path):
-    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+    with create_experiment(f"sqlite:///{path}", policy="ucb") as experiment:
         play(experiment, 1)
     with sqlite3.connect(path) as connection:
         connection.execute(harm)
@@ -209,7 +210,7 @@ def test_an_empty_file_is_left_empty_unless_something_is_made(path):
         rolf.open(f"sqlite:///{path}", "one")
     assert rolf.list_experiments(f"sqlite:///{path}") == []
     assert path.stat().st_size == 0
-    create(f"sqlite:///{path}", policy="ucb")
+    create_experiment(f"sqlite:///{path}", policy="ucb")
     assert rolf.list_experiments(f"sqlite:///{path}") == ["one"]
 
 
@@ -221,7 +222,7 @@ def test_a_password_is_not_repeated():
 
 
 def test_a_page_that_is_damaged_is_named(path):
-    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+    with create_experiment(f"sqlite:///{path}", policy="ucb") as experiment:
         play(experiment, 300)
     data = bytearray(path.read_bytes())
     data[4096 * 4 :] = b"\xff" * (len(data) - 4096 * 4)
@@ -238,13 +239,13 @@ def test_tables_of_another_application_in_postgresql():
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(statement)
         with pytest.raises(UnusableStorage, match="not rolf's"):
-            create(url)
+            create_experiment(url)
     url = postgres_url()
-    create(url)
+    create_experiment(url)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("UPDATE rolf_meta SET version = 99")
     with pytest.raises(UnusableStorage, match="newer rolf"):
-        create(url)
+        create_experiment(url)
 
 
 def test_nothing_is_made_by_looking(path):
@@ -255,25 +256,25 @@ def test_nothing_is_made_by_looking(path):
         rolf.open(f"sqlite:///{path}", "one", features=FEATURES, policy="ucb", options={"p": 1})
     assert not path.exists()
     with pytest.raises(UnusableStorage, match="no folder"):
-        create(f"sqlite:///{path.parent}/none/x.db")
+        create_experiment(f"sqlite:///{path.parent}/none/x.db")
     with pytest.raises(UnusableStorage, match="cannot be opened"):
-        create(f"sqlite:///{path.parent}")
+        create_experiment(f"sqlite:///{path.parent}")
 
 
 @pytest.mark.parametrize("url", ["", "file.db", "sqlite://x.db", "sqlite:///", "mysql://x/y", 3])
 def test_urls_that_mean_nothing(url):
     with pytest.raises(InvalidArgument, match="url"):
-        create(url)
+        create_experiment(url)
 
 
 @pytest.mark.parametrize("url", ["postgresql://nobody@127.0.0.1:1/none", "postgresql://h:p:q/x"])
 def test_databases_out_of_reach(url):
     with pytest.raises(StorageUnavailable, match="PostgreSQL"):
-        create(url)
+        create_experiment(url)
 
 
 def test_a_file_that_is_full_goes_on_when_there_is_room(path):
-    experiment = create(f"sqlite:///{path}", policy="ucb")
+    experiment = create_experiment(f"sqlite:///{path}", policy="ucb")
     decision = experiment.ask()
     pages = experiment._store._query("PRAGMA page_count")[0][0]
     experiment._store._query(f"PRAGMA max_page_count = {pages}")
@@ -289,16 +290,16 @@ def test_a_file_that_is_full_goes_on_when_there_is_room(path):
     for action in (fill, tell):
         with pytest.raises(StorageUnavailable, match="full"):
             action()
-    before = state(experiment)
+    before = current_state(experiment)
     experiment._store._query("PRAGMA max_page_count = 1000000")
     experiment.tell(experiment.ask(), 1.0)
-    assert state(experiment) != before
-    assert state(experiment) == frozen(experiment)
+    assert current_state(experiment) != before
+    assert current_state(experiment) == folded_state(experiment)
 
 
 def test_a_locked_file_says_so(path, monkeypatch):
     monkeypatch.setattr("rolf.experiments.storage.sqlite.LOCK_TIMEOUT", 0.05)
-    experiment = create(f"sqlite:///{path}", policy="ucb")
+    experiment = create_experiment(f"sqlite:///{path}", policy="ucb")
     decision = experiment.ask()
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -315,15 +316,15 @@ def test_a_locked_file_says_so(path, monkeypatch):
 
 
 def test_a_copy_of_the_file_is_a_copy_of_the_experiments(path):
-    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+    with create_experiment(f"sqlite:///{path}", policy="ucb") as experiment:
         play(experiment, 10)
-        before = state(experiment)
+        before = current_state(experiment)
     copy = path.with_name("copy.db")
     shutil.copy(path, copy)
-    assert state(rolf.open(f"sqlite:///{copy}", "one")) == before
+    assert current_state(rolf.open(f"sqlite:///{copy}", "one")) == before
 
 
 def test_errors_of_the_database_are_ours(path):
-    experiment = create(f"sqlite:///{path}", policy="ucb")
+    experiment = create_experiment(f"sqlite:///{path}", policy="ucb")
     with pytest.raises(StorageError, match="no such table"):
         experiment._store._query("SELECT * FROM none")

@@ -14,24 +14,30 @@ from helpers import FEATURES, LETTERS
 from rolf.errors import DifferentExperiment, InvalidArgument, RolfError
 from rolf.evaluation.logs import read_log
 from rolf.experiments.transfer import export_log, import_log
-from stores import create, frozen, given_features, play, state
+from rolf.testing.storage import (
+    create_experiment,
+    current_state,
+    folded_state,
+    play,
+    round_features,
+)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("policy", ["rolf-ridge", "rolf-bayes", "rolf-varying", "lints"])
 def test_a_log_comes_back_as_it_was(url, policy, kind, tmp_path):
-    experiment = create(url, policy=policy)
-    waiting = experiment.ask(4, **given_features(experiment))
+    experiment = create_experiment(url, policy=policy)
+    waiting = experiment.ask(4, **round_features(experiment))
     play(experiment, 20)
     experiment.tell(waiting[1], 3.0)
     file = tmp_path / f"log.{kind}"
     assert export_log(experiment, file) == 24
     more = {} if kind == "parquet" else {"features": FEATURES, "policy": policy, "seed": 4}
     again = import_log(url, "again", file, **more)
-    assert state(again).state == frozen(experiment).state
+    assert current_state(again).state == folded_state(experiment).state
     assert again.status().waiting == 3
     again.tell(waiting[0].id, 1.0)
-    one, two = (each.ask(**given_features(each)) for each in (experiment, again))
+    one, two = (each.ask(**round_features(each)) for each in (experiment, again))
     assert one.id == two.id
     with pytest.raises(DifferentExperiment, match="'again' already"):
         import_log(url, "again", file, **more)
@@ -42,7 +48,7 @@ def test_a_log_comes_back_as_it_was(url, policy, kind, tmp_path):
 
 def test_a_log_travels_with_its_arms(tmp_path):
     where = "memory://travel"
-    experiment = create(where, features=LETTERS, policy="ucb", reward_after=10.0)
+    experiment = create_experiment(where, features=LETTERS, policy="ucb", reward_after=10.0)
     now = 0.0
     experiment._now = lambda: now
     for _ in range(20):
@@ -72,7 +78,7 @@ def test_a_log_travels_with_its_arms(tmp_path):
 
 def test_logs_that_cannot_be_read(tmp_path):
     where = "memory://unreadable"
-    experiment = create(where, policy="ucb")
+    experiment = create_experiment(where, policy="ucb")
     play(experiment, 3)
     good = tmp_path / "log.csv"
     export_log(experiment, good)
@@ -118,7 +124,7 @@ def test_logs_that_cannot_be_read(tmp_path):
     ],
 )
 def test_a_log_with_a_wrong_value_is_refused(column, value, tmp_path):
-    experiment = create("memory://values", uuid.uuid4().hex, policy="ucb")
+    experiment = create_experiment("memory://values", uuid.uuid4().hex, policy="ucb")
     play(experiment, 2)
     log = tmp_path / "log.csv"
     export_log(experiment, log)
