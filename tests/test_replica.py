@@ -1,4 +1,4 @@
-"""The fold of the log into a state, for every policy, and processes that share a log."""
+"""Folding the log into a state, for every policy, and processes that share a log."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import rolf
 from helpers import ARMS, FEATURES, every_policy
 from rolf.experiments import live
+from rolf.experiments.storage.base import DECISION
 from rolf.policies.arrays import arrays
 from rolf.policies.registry import CATALOG
 from rolf.testing.storage import (
@@ -26,10 +27,10 @@ from stores import KINDS, make_url
 @every_policy
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
-    """Snapshot, then on from it, equals one fold of the whole log; arms come in between."""
+    """Continuing from a snapshot equals folding the whole log, with arms changed in between."""
     monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 40)
-    where = make_url(kind)
-    experiment = create_experiment(where, policy=name, default_reward=0.1, reward_after=1000.0)
+    url = make_url(kind)
+    experiment = create_experiment(url, policy=name, default_reward=0.1, reward_after=1000.0)
     now = 0.0
     experiment._now = lambda: now
     play(experiment, 25)
@@ -44,7 +45,7 @@ def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
     play(experiment, 20)
     if "varying" not in name:
         experiment.update_features({0: [0.5, 0.5, 0.5]})
-    again = rolf.open(where, "one")
+    again = rolf.open_experiment(url, "one")
     again._now = lambda: now
     assert current_state(again) == current_state(experiment) == folded_state(experiment)
     assert again._live.snapshot_upto > 0
@@ -52,12 +53,12 @@ def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
 
 # drlasso's pseudo-rewards depend on the order in which rewards come
 @pytest.mark.parametrize("name", [each for each in CATALOG if each != "drlasso"])
-def test_what_a_late_reward_replaces_leaves_no_trace(name):
-    """The state is as if the default reward had never been taken in, up to rounding."""
+def test_a_replaced_default_reward_leaves_no_trace(name):
+    """The state is as if the default reward had never been applied, up to rounding."""
     handles = []
     for late in (True, False):
-        where = make_url("memory")
-        experiment = create_experiment(where, policy=name, default_reward=0.0, reward_after=10.0)
+        url = make_url("memory")
+        experiment = create_experiment(url, policy=name, default_reward=0.0, reward_after=10.0)
         now = [0.0]
         experiment._now = lambda now=now: now[0]
         features = round_features(experiment)
@@ -79,8 +80,8 @@ def test_what_a_late_reward_replaces_leaves_no_trace(name):
 
 
 @every_policy
-def test_a_choice_changes_the_clock_and_what_waits_only(name):
-    """What the log records of a decision is all that the decision did to the state."""
+def test_a_choice_changes_only_the_clock_and_the_waiting_decisions(name):
+    """The log records everything that a decision does to the state."""
     experiment = create_experiment(make_url("memory"), policy=name)
     play(experiment, 15)
     experiment._sync()
@@ -89,29 +90,29 @@ def test_a_choice_changes_the_clock_and_what_waits_only(name):
     rows = replica.choose(3, np.arange(ARMS), FEATURES, None, 0.0)
     assert replica.dump() == before
     table = replica.policy.arms.features
-    kept = {p: a.copy() for p, a in arrays(replica.state)}
+    copies = {path: array.copy() for path, array in arrays(replica.state)}
     choice = replica.policy._choose(
         replica.policy.params, replica.state, table, np.arange(ARMS), np.random.default_rng(0)
     )
     for path, array in arrays(replica.state):
         if path == "clock":
-            assert set((array - kept[path]).tolist()) <= {0, 1}
+            assert set((array - copies[path]).tolist()) <= {0, 1}
         elif path == "waiting":
-            assert array[choice.arm] == kept[path][choice.arm] + 1
+            assert array[choice.arm] == copies[path][choice.arm] + 1
         else:
-            assert (array == kept[path]).all(), path
+            assert (array == copies[path]).all(), path
     assert [row.number for row in rows] == [16, 17, 18]
 
 
 def work(url, number, rounds):
-    with rolf.open(url, "one") as experiment:
+    with rolf.open_experiment(url, "one") as experiment:
         for place in range(rounds):
             decision = experiment.ask()
             experiment.tell(decision, float(number * rounds + place))
 
 
 def test_several_processes(shared_url):
-    """No lost and no double-counted reward, no two decisions with one number."""
+    """No reward is lost or counted twice, no two decisions have the same number."""
     experiment = create_experiment(shared_url, policy="ucb")
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=work, args=(shared_url, n, 40)) for n in range(3)]
@@ -123,9 +124,7 @@ def test_several_processes(shared_url):
     status = experiment.status()
     assert (status.asked, status.told, status.waiting) == (120, 120, 0)
     assert experiment._replica.state.belief.sums.sum() == sum(range(120))
-    numbers = [
-        row[2] for row in experiment._store.log(experiment._record.id, 0, None) if row[1] == 1
-    ]
+    numbers = [row.number for row in experiment.log() if row.kind == DECISION]
     assert numbers == list(range(1, 121))
     experiment.snapshot()
     assert current_state(experiment) == folded_state(experiment)
@@ -144,12 +143,13 @@ def test_a_forked_process_has_its_own_connection(shared_url):
 
 
 @pytest.mark.parametrize("name", ["rolf-lasso", "ucb", "lints"])
-def test_status_is_as_sure_as_the_rewards_allow(name, monkeypatch):
-    """Whichever policy decides: intervals and the best arm's probability."""
+def test_every_policy_gets_the_intervals_of_the_posterior(name, monkeypatch):
+    """Intervals and best-arm probabilities do not depend on the policy that decides."""
     clock = 0.0
-    given = {"reward_after": 5.0, "default_reward": 0.25}
+    defaults = {"reward_after": 5.0, "default_reward": 0.25}
     pair = [
-        create_experiment(make_url("memory"), policy=each, **given) for each in (name, "rolf-bayes")
+        create_experiment(make_url("memory"), policy=policy, **defaults)
+        for policy in (name, "rolf-bayes")
     ]
     assert [arm.low for arm in pair[0].status().arms] == [None] * ARMS
     for each in pair:
@@ -170,11 +170,11 @@ def test_status_is_as_sure_as_the_rewards_allow(name, monkeypatch):
         if step % 8 == 6:  # after the default
             for each in pair:
                 each.tell(f"{each._record.tag}-{late.rpartition('-')[2]}", reward)
-    found, wanted = (each.status().arms for each in pair)
+    arms, expected = (each.status().arms for each in pair)
     assert pair[0].status().defaults == pair[1].status().defaults > 2
-    for mine, theirs in zip(found, wanted, strict=True):
+    for mine, theirs in zip(arms, expected, strict=True):
         assert mine.low == pytest.approx(theirs.low, abs=1e-9)
         assert mine.high == pytest.approx(theirs.high, abs=1e-9)
         assert mine.best == pytest.approx(theirs.best, abs=0.02)
-    assert found[0].best == 0.0
+    assert arms[0].best == 0.0
     assert current_state(pair[0]) == folded_state(pair[0])

@@ -1,4 +1,4 @@
-"""Files and databases that are old, foreign, damaged or newer."""
+"""Databases that are old, newer, damaged or not ours."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ def make_old(path):
 
 def test_a_file_of_an_older_version_opens(path):
     make_old(path)
-    assert rolf.list_experiments(f"sqlite:///{path}") == ["old"]
-    experiment = rolf.open(f"sqlite:///{path}", "old")
+    url = f"sqlite:///{path}"
+    assert rolf.list_experiments(url) == ["old"]
+    experiment = rolf.open_experiment(url, "old")
     status = experiment.status()
     assert (status.asked, status.told, status.waiting) == (2, 1, 1)
     assert status.arms[2].estimate == 0.75
@@ -56,9 +57,8 @@ def test_a_file_of_an_older_version_opens(path):
         experiment.tell("cafe0123-1", 0.5)
     assert experiment.ask().id == "cafe0123-3"
     experiment.snapshot()
-    assert current_state(rolf.open(f"sqlite:///{path}", "old")) == folded_state(experiment)
-    new = rolf.open(f"sqlite:///{path}", "new", features=FEATURES, reward_after=5.0, policy="ucb")
-    new.ask()
+    assert current_state(rolf.open_experiment(url, "old")) == folded_state(experiment)
+    create_experiment(url, "new", reward_after=5.0, policy="ucb").ask()
 
 
 LAYOUT_1 = """
@@ -98,7 +98,7 @@ def test_tables_of_an_older_version_open_in_postgresql(version):
         if version == 0:
             connection.execute(LAYOUT_0)
     assert layout_of(url) != today
-    experiment = rolf.open(url, "one")
+    experiment = rolf.open_experiment(url, "one")
     assert layout_of(url) == today
     assert experiment.status().asked == 1
     play(experiment, 5)
@@ -140,7 +140,7 @@ def newer(path):
 
 
 @pytest.mark.parametrize(
-    ("harm", "words"),
+    ("spoil", "words"),
     [
         (text_file, "not a SQLite database"),
         (other_application, "not one of rolf's"),
@@ -149,12 +149,12 @@ def newer(path):
         (newer, "newer rolf"),
     ],
 )
-def test_what_is_not_ours_is_left_untouched(path, harm, words):
-    harm(path)
+def test_unusable_files_are_left_untouched(path, spoil, words):
+    spoil(path)
     before = bytes_of(path)
     for attempt in (
-        lambda: rolf.open(f"sqlite:///{path}", "one", features=FEATURES),
-        lambda: rolf.open(f"sqlite:///{path}", "one"),
+        lambda: rolf.open_experiment(f"sqlite:///{path}", "one", features=FEATURES),
+        lambda: rolf.open_experiment(f"sqlite:///{path}", "one"),
         lambda: rolf.list_experiments(f"sqlite:///{path}"),
     ):
         with pytest.raises(UnusableStorage, match=words):
@@ -165,7 +165,7 @@ def test_what_is_not_ours_is_left_untouched(path, harm, words):
 
 
 @pytest.mark.parametrize("version", ["'abc'", "-1", "NULL"])
-def test_a_layout_that_cannot_be_is_refused(version, path):
+def test_an_impossible_layout_is_refused(version, path):
     create_experiment(f"sqlite:///{path}", policy="ucb").close()
     url = postgres_url()
     create_experiment(url, policy="ucb").close()
@@ -182,11 +182,11 @@ def test_a_layout_that_cannot_be_is_refused(version, path):
             connection.execute("ALTER TABLE rolf_meta ALTER version TYPE int USING version::int")
     for each in (f"sqlite:///{path}", url):
         with pytest.raises(UnusableStorage, match="rolf's"):
-            rolf.open(each, "one")
+            rolf.open_experiment(each, "one")
 
 
 @pytest.mark.parametrize(
-    "harm",
+    "damage",
     [
         "UPDATE rolf_experiments SET features = '{\"feat'",
         "UPDATE rolf_experiments SET options = '[1]'",
@@ -194,20 +194,20 @@ def test_a_layout_that_cannot_be_is_refused(version, path):
         "UPDATE rolf_log SET kind = 4, features = 'x' WHERE kind = 2",
     ],
 )
-def test_rows_that_make_no_sense_are_a_damage(harm, path):
+def test_senseless_rows_count_as_damage(damage, path):
     with create_experiment(f"sqlite:///{path}", policy="ucb") as experiment:
         play(experiment, 1)
     with sqlite3.connect(path) as connection:
-        connection.execute(harm)
+        connection.execute(damage)
     connection.close()
     with pytest.raises(UnusableStorage, match="damaged"):
-        rolf.open(f"sqlite:///{path}", "one")
+        rolf.open_experiment(f"sqlite:///{path}", "one")
 
 
-def test_an_empty_file_is_left_empty_unless_something_is_made(path):
+def test_an_empty_file_stays_empty_until_an_experiment_is_created(path):
     path.touch()
     with pytest.raises(UnknownExperiment):
-        rolf.open(f"sqlite:///{path}", "one")
+        rolf.open_experiment(f"sqlite:///{path}", "one")
     assert rolf.list_experiments(f"sqlite:///{path}") == []
     assert path.stat().st_size == 0
     create_experiment(f"sqlite:///{path}", policy="ucb")
@@ -221,7 +221,7 @@ def test_a_password_is_not_repeated():
         assert "s3cret" not in str(caught.value)
 
 
-def test_a_page_that_is_damaged_is_named(path):
+def test_a_damaged_page_is_reported(path):
     with create_experiment(f"sqlite:///{path}", policy="ucb") as experiment:
         play(experiment, 300)
     data = bytearray(path.read_bytes())
@@ -229,7 +229,7 @@ def test_a_page_that_is_damaged_is_named(path):
     path.write_bytes(bytes(data))
     before = bytes_of(path)
     with pytest.raises(UnusableStorage, match="damaged"):
-        rolf.open(f"sqlite:///{path}", "one").ask()
+        rolf.open_experiment(f"sqlite:///{path}", "one").ask()
     assert bytes_of(path)["experiments.db"] == before["experiments.db"]
 
 
@@ -248,12 +248,12 @@ def test_tables_of_another_application_in_postgresql():
         create_experiment(url)
 
 
-def test_nothing_is_made_by_looking(path):
+def test_looking_creates_nothing(path):
     assert rolf.list_experiments(f"sqlite:///{path}") == []
     with pytest.raises(UnknownExperiment):
-        rolf.open(f"sqlite:///{path}", "one")
+        rolf.open_experiment(f"sqlite:///{path}", "one")
     with pytest.raises(InvalidArgument):
-        rolf.open(f"sqlite:///{path}", "one", features=FEATURES, policy="ucb", options={"p": 1})
+        create_experiment(f"sqlite:///{path}", policy="ucb", options={"p": 1})
     assert not path.exists()
     with pytest.raises(UnusableStorage, match="no folder"):
         create_experiment(f"sqlite:///{path.parent}/none/x.db")
@@ -262,7 +262,7 @@ def test_nothing_is_made_by_looking(path):
 
 
 @pytest.mark.parametrize("url", ["", "file.db", "sqlite://x.db", "sqlite:///", "mysql://x/y", 3])
-def test_urls_that_mean_nothing(url):
+def test_meaningless_urls(url):
     with pytest.raises(InvalidArgument, match="url"):
         create_experiment(url)
 
@@ -273,7 +273,7 @@ def test_databases_out_of_reach(url):
         create_experiment(url)
 
 
-def test_a_file_that_is_full_goes_on_when_there_is_room(path):
+def test_a_full_file_works_again_when_there_is_room(path):
     experiment = create_experiment(f"sqlite:///{path}", policy="ucb")
     decision = experiment.ask()
     pages = experiment._store._query("PRAGMA page_count")[0][0]
@@ -284,8 +284,8 @@ def test_a_file_that_is_full_goes_on_when_there_is_room(path):
             experiment.ask()
 
     def tell():
-        for each in range(1, 2000):
-            experiment.tell(f"{decision.id.split('-')[0]}-{each}", 1.0)
+        for number in range(1, 2000):
+            experiment.tell(f"{decision.id.split('-')[0]}-{number}", 1.0)
 
     for action in (fill, tell):
         with pytest.raises(StorageUnavailable, match="full"):
@@ -312,19 +312,16 @@ def test_a_locked_file_says_so(path, monkeypatch):
     assert experiment.status().asked == 1
 
 
-# --- export and import ---
-
-
 def test_a_copy_of_the_file_is_a_copy_of_the_experiments(path):
     with create_experiment(f"sqlite:///{path}", policy="ucb") as experiment:
         play(experiment, 10)
         before = current_state(experiment)
     copy = path.with_name("copy.db")
     shutil.copy(path, copy)
-    assert current_state(rolf.open(f"sqlite:///{copy}", "one")) == before
+    assert current_state(rolf.open_experiment(f"sqlite:///{copy}", "one")) == before
 
 
-def test_errors_of_the_database_are_ours(path):
+def test_errors_of_the_database_are_translated(path):
     experiment = create_experiment(f"sqlite:///{path}", policy="ucb")
     with pytest.raises(StorageError, match="no such table"):
         experiment._store._query("SELECT * FROM none")
