@@ -9,7 +9,8 @@ import pandas
 import pytest
 
 import rolf
-from rolf.errors import DifferentExperiment, InvalidArgument
+from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument
+from rolf.experiments.storage.base import CHANGE, DECISION, REWARD
 from rolf.policies.arrays import pack, unpack
 from rolf.policies.operations import rebuild
 from rolf.testing.storage import (
@@ -22,6 +23,7 @@ from rolf.testing.storage import (
     folded_state,
     play,
 )
+from stores import make_url
 
 
 def falsified(snapshot):
@@ -173,3 +175,58 @@ def test_a_table_given_again_may_be_the_first_the_current_or_the_active_one(url)
     ):
         with pytest.raises(DifferentExperiment, match=words):
             rolf.open_experiment(url, "one", features=other)
+
+
+def test_arms_counts_and_log(url):
+    one, two = (create_experiment(url, features=NAMED_FEATURES, policy="ucb") for _ in range(2))
+    decisions = [one.ask(available=[arm]) for arm in "aab"]
+    one.tell(decisions[0], 2.0)
+    one.add_arms(pandas.DataFrame([[1.0, 2.0, 3.0]], index=["g"]))
+    one.retire_arms(["b"])
+    one.tell(two.ask(available=["g"]), 1.0)
+    for experiment in (one, two):  # without asking or telling first
+        assert experiment.counts() == (4, 2)
+        arms = {each.arm: each for each in experiment.arms()}
+        assert list(arms) == list("abcdefg")
+        assert [each.plays for each in arms.values()] == [2, 1, 0, 0, 0, 0, 1]
+        assert [each.told for each in arms.values()] == [1, 0, 0, 0, 0, 0, 1]
+        assert [name for name, each in arms.items() if not each.active] == ["b"]
+        assert arms["g"].features == {"0": 1.0, "1": 2.0, "2": 3.0}
+        assert arms["a"].features == dict(zip("012", FEATURES[0].tolist(), strict=True))
+        roster = experiment.roster()
+        assert roster.arms.labels == list(arms)
+        assert roster.active == [each.active for each in arms.values()]
+        log = experiment.log()
+        kinds = [DECISION, DECISION, DECISION, REWARD, CHANGE, CHANGE, DECISION, REWARD]
+        assert [row.kind for row in log] == kinds
+        assert [row.number for row in log] == [1, 2, 3, 1, 1, 2, 4, 4]
+        assert [row.clock_steps for row in log if row.kind == DECISION] == [1] * 4
+        assert not any(row.replaces_default for row in log if row.kind == REWARD)
+        assert experiment.record.name == "one"
+        assert experiment.record.seed == 4
+    two.close()
+    for method in (two.counts, two.arms, two.roster, two.log):
+        with pytest.raises(ExperimentError, match="closed"):
+            method()
+
+
+def test_counting_expires_nothing():
+    experiment = create_experiment(make_url("memory"), policy="ucb", reward_after=10.0)
+    now = 0.0
+    experiment._now = lambda: now
+    decision = experiment.ask()
+    now = 100.0
+    experiment.counts()
+    experiment.arms()
+    assert len(experiment.log()) == 1
+    experiment.tell(decision, 1.0)
+    assert not experiment.log()[1].replaces_default
+
+
+@pytest.mark.parametrize("policy", ["beta-ts", "kl-ucb"])
+def test_a_default_reward_must_be_one_that_the_policy_accepts(policy):
+    url = make_url("memory")
+    with pytest.raises(InvalidArgument, match=r"default_reward: got -1\.0, wanted .*from 0 to 1"):
+        create_experiment(url, policy=policy, default_reward=-1.0, reward_after=10.0)
+    assert rolf.list_experiments(url) == []
+    create_experiment(url, policy=policy, default_reward=0.5, reward_after=10.0)

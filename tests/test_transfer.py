@@ -11,7 +11,7 @@ import pytest
 
 import rolf
 from helpers import FEATURES, LETTERS
-from rolf.errors import DifferentExperiment, InvalidArgument, RolfError
+from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument, RolfError
 from rolf.evaluation.logs import read_log
 from rolf.experiments.transfer import export_log, import_log
 from rolf.testing.storage import (
@@ -106,6 +106,13 @@ def test_unreadable_logs(tmp_path):
     assert rolf.list_experiments(url) == ["one"]
 
 
+def write_rows(path, rows):
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [
@@ -131,10 +138,37 @@ def test_a_log_with_a_wrong_value_is_refused(column, value, tmp_path):
     with log.open(newline="") as file:
         rows = list(csv.DictReader(file))
     rows[1][column] = value
-    with log.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(log, rows)
     with pytest.raises(InvalidArgument, match=column):
         import_log("memory://wrong", "x", log, features=FEATURES, policy="ucb")
     assert rolf.list_experiments("memory://wrong") == []
+
+
+def test_a_log_is_imported_only_into_a_policy_that_accepts_its_rewards(tmp_path):
+    experiment = create_experiment("memory://range", uuid.uuid4().hex, policy="ucb")
+    experiment.tell(experiment.ask(), -3.0)
+    log = tmp_path / "log.parquet"
+    export_log(experiment, log)
+    with pytest.raises(InvalidArgument, match=r"reward: got -3\.0, wanted .*from 0 to 1"):
+        import_log("memory://range-copy", "x", log, policy="beta-ts")
+    assert rolf.list_experiments("memory://range-copy") == []
+    import_log("memory://range-copy", "x", log, policy=rolf.UCB)
+
+
+def test_round_features_that_are_not_numbers_are_refused(tmp_path):
+    experiment = create_experiment("memory://rounds", uuid.uuid4().hex, policy="rolf-varying")
+    play(experiment, 3)
+    log = tmp_path / "log.csv"
+    export_log(experiment, log)
+    with log.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for value, error, words in (
+        ("abc", InvalidArgument, "features of row 1"),
+        ("inf", InvalidArgument, "features of row 1"),
+        ("", ExperimentError, "lacks features of some arms"),
+    ):
+        rows[1]["x_2_1"] = value
+        write_rows(log, rows)
+        with pytest.raises(error, match=words):
+            import_log("memory://bad", "x", log, features=FEATURES, policy="rolf-varying")
+    assert rolf.list_experiments("memory://bad") == []
