@@ -51,6 +51,76 @@ def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
     assert again._live.snapshot_upto > 0
 
 
+@every_policy
+def test_the_log_changes_the_state_as_the_policy_does(name):
+    """The replica equals a policy that makes the same choices and is told the same rewards."""
+    experiment = create_experiment(make_url("memory"), policy=name)
+    replica = experiment._replica
+    twin = type(replica.policy)(FEATURES, seed=0, **replica.policy.options)
+    params, state = twin.params, twin._state
+    rng = np.random.default_rng(7)
+    waiting = []
+    for number in range(1, 61):
+        decision = experiment.ask(**round_features(experiment))
+        draws = replica._generator(number)
+        choice = twin._choose(params, state, FEATURES, np.arange(ARMS), draws)
+        assert (choice.arm, choice.greedy, choice.matched) == (
+            decision.arm,
+            decision.greedy,
+            decision.matched,
+        )
+        waiting.append((decision, choice))
+        if number % 3:
+            decision, choice = waiting.pop(rng.integers(len(waiting)))
+            reward = accepted_reward(experiment, rng.normal())
+            experiment.tell(decision, reward)
+            twin._update(params, state, choice, FEATURES[choice.arm], reward)
+    experiment._live.sync()
+    expected = dict(arrays(state))
+    for path, array in arrays(replica.state):
+        assert (array == expected[path]).all(), path
+
+
+def test_each_decision_has_its_own_block_of_random_numbers():
+    """The layout of the counter is fixed: experiments that exist rely on it."""
+    replica = create_experiment(make_url("memory"), seed=11)._replica
+    for number in (1, 2, 1, 2**40):
+        expected = np.random.Generator(np.random.Philox(key=11, counter=[0, 0, number, 0]))
+        assert (replica._generator(number).random(5) == expected.random(5)).all()
+
+
+def test_waiting_decisions_are_carried_over_to_new_arms():
+    experiment = create_experiment(make_url("memory"), policy="rolf-bayes")
+    decisions = [experiment.ask(available=[arm]) for arm in (1, 1, 2)]
+    experiment.add_arms([[1.0, 2.0, 3.0]])
+    assert experiment._replica.state.waiting.tolist() == [0, 2, 1, 0, 0, 0, 0]
+    experiment.update_features({0: [1.0, 1.0, 1.0]})
+    experiment.tell(decisions[0], 1.0)
+    experiment.status()
+    assert experiment._replica.state.waiting.tolist() == [0, 1, 1, 0, 0, 0, 0]
+
+
+def test_when_a_decision_is_due_for_the_default_reward():
+    experiment = create_experiment(make_url("memory"), policy="ucb", reward_after=10.0)
+    now = 1000.0
+    experiment._now = lambda: now
+    one, two, three = experiment.ask(3)
+    experiment.tell(two, 1.0)
+    experiment.status()
+    replica = experiment._replica
+    assert list(replica.pending) == [1, 3]  # of a rewarded decision nothing is kept
+    assert replica.due(999.0) == []
+    assert replica.due(1000.0) == [1, 3]
+    now = 1010.0 - 1e-6
+    assert experiment.status().defaults == 0
+    now = 1010.0
+    assert experiment.status().defaults == 2
+    assert replica.due(now) == []
+    experiment.tell(one, 1.0)
+    experiment.tell(three, 1.0)
+    assert (experiment.status().defaults, experiment.status().told) == (0, 3)
+
+
 # drlasso's pseudo-rewards depend on the order in which rewards come
 @pytest.mark.parametrize("name", [each for each in CATALOG if each != "drlasso"])
 def test_a_replaced_default_reward_leaves_no_trace(name):
