@@ -1,4 +1,4 @@
-"""Fixtures of several test files."""
+"""Fixtures shared by several test files."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from stores import KINDS, make_url
 
 @pytest.fixture(params=KINDS)
 def url(request):
+    """The URL of an empty database, of every kind."""
     return make_url(request.param)
 
 
 @pytest.fixture(params=KINDS[1:])
 def shared_url(request):
-    """A database that several processes can share."""
+    """The URL of a database that several processes can share."""
     return make_url(request.param)

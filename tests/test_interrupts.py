@@ -1,4 +1,4 @@
-"""An interrupt at any line: the experiment goes on, and nothing is lost or there twice."""
+"""An interrupt at any line: the experiment continues, nothing is lost or recorded twice."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 import rolf
 from rolf.errors import ExperimentError
 from rolf.experiments import experiment as module
-from stores import create, frozen, play, state
+from rolf.testing.storage import create_experiment, current_state, folded_state, play
 
-HERE = str(Path(module.__file__).parent)
+EXPERIMENTS = str(Path(module.__file__).parent)
 
 
 class Interrupt:
-    """Raises KeyboardInterrupt at one line of those that run in a block, counted from 1."""
+    """Raises KeyboardInterrupt at the given line of those that run in a block, from 1."""
 
     def __init__(self, line):
-        self.left = line
+        self.lines_left = line
 
     def __enter__(self):
         sys.settrace(self._call)
@@ -29,20 +29,20 @@ class Interrupt:
         return kind is KeyboardInterrupt
 
     def _call(self, frame, event, _):
-        return self._line if frame.f_code.co_filename.startswith(HERE) else None
+        return self._line if frame.f_code.co_filename.startswith(EXPERIMENTS) else None
 
     def _line(self, frame, event, _):
         if event == "line":
-            self.left -= 1
-            if not self.left:
+            self.lines_left -= 1
+            if not self.lines_left:
                 raise KeyboardInterrupt
         return self._line
 
 
-@pytest.mark.parametrize("crowded", [False, True])
+@pytest.mark.parametrize("contended", [False, True])
 @pytest.mark.parametrize("what", ["ask", "batch", "tell", "estimates"])
-def test_it_goes_on_after_an_interrupt(shared_url, what, crowded):
-    one, two = create(shared_url, policy="ucb"), create(shared_url, policy="ucb")
+def test_an_experiment_continues_after_an_interrupt(shared_url, what, contended):
+    one, two = (create_experiment(shared_url, policy="ucb") for _ in range(2))
     actions = {
         "ask": lambda waiting: one.ask(),
         "batch": lambda waiting: one.ask(2),
@@ -50,16 +50,16 @@ def test_it_goes_on_after_an_interrupt(shared_url, what, crowded):
         "estimates": lambda waiting: one.estimates(),
     }
     line = told = 0
-    more = True
-    while more:
+    interrupted = True
+    while interrupted:
         line += 1
         waiting = one.ask()
-        if crowded:
+        if contended:
             two.tell(two.ask(), 0.5)
             told += 1
         with Interrupt(line):
             actions[what](waiting)
-            more = False
+            interrupted = False
         play(one, 1)
         one.tell(waiting, 1.0)
         told += 2
@@ -68,11 +68,11 @@ def test_it_goes_on_after_an_interrupt(shared_url, what, crowded):
     assert line > 20
     assert one.status().asked == len({row[2] for row in one._store.log(one._record.id, 0, None)})
     assert two.status() == one.status()
-    assert state(rolf.open(shared_url, "one")) == frozen(one)
+    assert current_state(rolf.open_experiment(shared_url, "one")) == folded_state(one)
 
 
-def test_an_interrupt_of_compiled_code_is_one(url):
-    experiment = create(url, policy="ucb")
+def test_an_interrupt_of_compiled_code_counts_as_one(url):
+    experiment = create_experiment(url, policy="ucb")
     choose = experiment._replica.choose
 
     def broken(*_):
@@ -86,13 +86,13 @@ def test_an_interrupt_of_compiled_code_is_one(url):
     assert experiment.status().told == 2
 
 
-def test_what_is_closed_stays_closed(url):
-    experiment = create(url, policy="ucb")
+def test_a_closed_experiment_stays_closed(url):
+    experiment = create_experiment(url, policy="ucb")
     decision = experiment.ask()
     experiment.close()
     experiment.close()
     for action in (experiment.ask, experiment.status, lambda: experiment.tell(decision, 1.0)):
         with pytest.raises(ExperimentError, match="'one' is closed"):
             action()
-    again = create(url, policy="ucb")
+    again = create_experiment(url, policy="ucb")
     again.tell(decision, 1.0)

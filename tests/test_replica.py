@@ -1,4 +1,4 @@
-"""The fold of the log into a state, for every policy, and processes that share a log."""
+"""Folding the log into a state, for every policy, and processes that share a log."""
 
 from __future__ import annotations
 
@@ -9,100 +9,181 @@ import pytest
 
 import rolf
 from helpers import ARMS, FEATURES, every_policy
-from rolf.experiments import experiment as module
+from rolf.experiments import live
+from rolf.experiments.storage.base import DECISION
+from rolf.policies.arrays import arrays
 from rolf.policies.registry import CATALOG
-from stores import KINDS, create, frozen, given_features, make_url, play, state
+from rolf.testing.storage import (
+    accepted_reward,
+    create_experiment,
+    current_state,
+    folded_state,
+    play,
+    round_features,
+)
+from stores import KINDS, make_url
 
 
 @every_policy
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
-    """Snapshot, then on from it, equals one fold of the whole log; arms come in between."""
-    monkeypatch.setattr(module, "EVERY", 40)
-    where = make_url(kind)
-    experiment = create(where, policy=name, default_reward=0.1, reward_after=1000.0)
+    """Continuing from a snapshot equals folding the whole log, with arms changed in between."""
+    monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 40)
+    url = make_url(kind)
+    experiment = create_experiment(url, policy=name, default_reward=0.1, reward_after=1000.0)
     now = 0.0
     experiment._now = lambda: now
     play(experiment, 25)
-    waiting = experiment.ask(5, **given_features(experiment))
-    before = frozen(experiment)
+    waiting = experiment.ask(5, **round_features(experiment))
+    before = folded_state(experiment)
     experiment._sync()
-    assert experiment._replica.dump("") == before
+    assert experiment._replica.dump() == before
     now += 2000.0
     experiment.status()
-    experiment.tell_many([(waiting[0], 2.0), (waiting[3], -1.0)])
+    late = [(waiting[0], 2.0), (waiting[3], -1.0)]
+    experiment.tell_many([(each, accepted_reward(experiment, reward)) for each, reward in late])
     play(experiment, 20)
     if "varying" not in name:
         experiment.update_features({0: [0.5, 0.5, 0.5]})
-    again = rolf.open(where, "one")
+    again = rolf.open_experiment(url, "one")
     again._now = lambda: now
-    assert state(again) == state(experiment) == frozen(experiment)
-    assert again._seen > 0
+    assert current_state(again) == current_state(experiment) == folded_state(experiment)
+    assert again._live.snapshot_upto > 0
+
+
+@every_policy
+def test_the_log_changes_the_state_as_the_policy_does(name):
+    """The replica equals a policy that makes the same choices and is told the same rewards."""
+    experiment = create_experiment(make_url("memory"), policy=name)
+    replica = experiment._replica
+    twin = type(replica.policy)(FEATURES, seed=0, **replica.policy.options)
+    params, state = twin.params, twin._state
+    rng = np.random.default_rng(7)
+    waiting = []
+    for number in range(1, 61):
+        decision = experiment.ask(**round_features(experiment))
+        draws = replica._generator(number)
+        choice = twin._choose(params, state, FEATURES, np.arange(ARMS), draws)
+        assert (choice.arm, choice.greedy, choice.matched) == (
+            decision.arm,
+            decision.greedy,
+            decision.matched,
+        )
+        waiting.append((decision, choice))
+        if number % 3:
+            decision, choice = waiting.pop(rng.integers(len(waiting)))
+            reward = accepted_reward(experiment, rng.normal())
+            experiment.tell(decision, reward)
+            twin._update(params, state, choice, FEATURES[choice.arm], reward)
+    experiment._live.sync()
+    expected = dict(arrays(state))
+    for path, array in arrays(replica.state):
+        assert (array == expected[path]).all(), path
+
+
+def test_each_decision_has_its_own_block_of_random_numbers():
+    """The layout of the counter is fixed: experiments that exist rely on it."""
+    replica = create_experiment(make_url("memory"), seed=11)._replica
+    for number in (1, 2, 1, 2**40):
+        expected = np.random.Generator(np.random.Philox(key=11, counter=[0, 0, number, 0]))
+        assert (replica._generator(number).random(5) == expected.random(5)).all()
+
+
+def test_waiting_decisions_are_carried_over_to_new_arms():
+    experiment = create_experiment(make_url("memory"), policy="rolf-bayes")
+    decisions = [experiment.ask(available=[arm]) for arm in (1, 1, 2)]
+    experiment.add_arms([[1.0, 2.0, 3.0]])
+    assert experiment._replica.state.waiting.tolist() == [0, 2, 1, 0, 0, 0, 0]
+    experiment.update_features({0: [1.0, 1.0, 1.0]})
+    experiment.tell(decisions[0], 1.0)
+    experiment.status()
+    assert experiment._replica.state.waiting.tolist() == [0, 1, 1, 0, 0, 0, 0]
+
+
+def test_when_a_decision_is_due_for_the_default_reward():
+    experiment = create_experiment(make_url("memory"), policy="ucb", reward_after=10.0)
+    now = 1000.0
+    experiment._now = lambda: now
+    one, two, three = experiment.ask(3)
+    experiment.tell(two, 1.0)
+    experiment.status()
+    replica = experiment._replica
+    assert list(replica.pending) == [1, 3]  # of a rewarded decision nothing is kept
+    assert replica.due(999.0) == []
+    assert replica.due(1000.0) == [1, 3]
+    now = 1010.0 - 1e-6
+    assert experiment.status().defaults == 0
+    now = 1010.0
+    assert experiment.status().defaults == 2
+    assert replica.due(now) == []
+    experiment.tell(one, 1.0)
+    experiment.tell(three, 1.0)
+    assert (experiment.status().defaults, experiment.status().told) == (0, 3)
 
 
 # drlasso's pseudo-rewards depend on the order in which rewards come
 @pytest.mark.parametrize("name", [each for each in CATALOG if each != "drlasso"])
-def test_what_a_late_reward_replaces_leaves_no_trace(name):
-    """The state is as if the default reward had never been taken in, up to rounding."""
+def test_a_replaced_default_reward_leaves_no_trace(name):
+    """The state is as if the default reward had never been applied, up to rounding."""
     handles = []
     for late in (True, False):
-        where = make_url("memory")
-        experiment = create(where, policy=name, default_reward=0.0, reward_after=10.0)
+        url = make_url("memory")
+        experiment = create_experiment(url, policy=name, default_reward=0.0, reward_after=10.0)
         now = [0.0]
         experiment._now = lambda now=now: now[0]
-        features = given_features(experiment)
+        features = round_features(experiment)
         rng = np.random.default_rng(2)
         first = experiment.ask(6, **features)
         for each in first:
-            experiment.tell(each, rng.normal())
+            experiment.tell(each, accepted_reward(experiment, rng.normal()))
         waiting = experiment.ask(4, **features)
         now[0] += 20.0 * late
         experiment.status()
         assert experiment.status().defaults == 4 * late
         for place, each in enumerate(waiting):
-            experiment.tell(each, 1.0 + place)
+            experiment.tell(each, accepted_reward(experiment, 1.0 + place))
         handles.append(experiment)
-    values = [each.status(**given_features(each)).arms for each in handles]
+    values = [each.status(**round_features(each)).arms for each in handles]
     for one, two in zip(*values, strict=True):
         assert one.plays == two.plays
         assert np.isclose(one.estimate, two.estimate, rtol=1e-8, atol=1e-8)
 
 
 @every_policy
-def test_a_choice_changes_the_clock_and_what_waits_only(name):
-    """What the log records of a decision is all that the decision did to the state."""
-    experiment = create(make_url("memory"), policy=name)
+def test_a_choice_changes_only_the_clock_and_the_waiting_decisions(name):
+    """The log records everything that a decision does to the state."""
+    experiment = create_experiment(make_url("memory"), policy=name)
     play(experiment, 15)
     experiment._sync()
     replica = experiment._replica
-    before = replica.dump("")
+    before = replica.dump()
     rows = replica.choose(3, np.arange(ARMS), FEATURES, None, 0.0)
-    assert replica.dump("") == before
+    assert replica.dump() == before
     table = replica.policy.arms.features
-    kept = {p: a.copy() for p, a in rolf.policies.saving.arrays(replica.state)}
+    copies = {path: array.copy() for path, array in arrays(replica.state)}
     choice = replica.policy._choose(
         replica.policy.params, replica.state, table, np.arange(ARMS), np.random.default_rng(0)
     )
-    for path, array in rolf.policies.saving.arrays(replica.state):
+    for path, array in arrays(replica.state):
         if path == "clock":
-            assert set((array - kept[path]).tolist()) <= {0, 1}
+            assert set((array - copies[path]).tolist()) <= {0, 1}
         elif path == "waiting":
-            assert array[choice.arm] == kept[path][choice.arm] + 1
+            assert array[choice.arm] == copies[path][choice.arm] + 1
         else:
-            assert (array == kept[path]).all(), path
+            assert (array == copies[path]).all(), path
     assert [row.number for row in rows] == [16, 17, 18]
 
 
 def work(url, number, rounds):
-    with rolf.open(url, "one") as experiment:
+    with rolf.open_experiment(url, "one") as experiment:
         for place in range(rounds):
             decision = experiment.ask()
             experiment.tell(decision, float(number * rounds + place))
 
 
 def test_several_processes(shared_url):
-    """No lost and no double-counted reward, no two decisions with one number."""
-    experiment = create(shared_url, policy="ucb")
+    """No reward is lost or counted twice, no two decisions have the same number."""
+    experiment = create_experiment(shared_url, policy="ucb")
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=work, args=(shared_url, n, 40)) for n in range(3)]
     for worker in workers:
@@ -112,17 +193,15 @@ def test_several_processes(shared_url):
         assert worker.exitcode == 0
     status = experiment.status()
     assert (status.asked, status.told, status.waiting) == (120, 120, 0)
-    assert experiment._replica.state.sums.sum() == sum(range(120))
-    numbers = [
-        row[2] for row in experiment._store.log(experiment._record.id, 0, None) if row[1] == 1
-    ]
+    assert experiment._replica.state.belief.sums.sum() == sum(range(120))
+    numbers = [row.number for row in experiment.log() if row.kind == DECISION]
     assert numbers == list(range(1, 121))
     experiment.snapshot()
-    assert state(experiment) == frozen(experiment)
+    assert current_state(experiment) == folded_state(experiment)
 
 
 def test_a_forked_process_has_its_own_connection(shared_url):
-    experiment = create(shared_url, policy="ucb")
+    experiment = create_experiment(shared_url, policy="ucb")
     decision = experiment.ask()
     context = multiprocessing.get_context("fork")
     child = context.Process(target=experiment.tell, args=(decision, 2.0))
@@ -134,11 +213,14 @@ def test_a_forked_process_has_its_own_connection(shared_url):
 
 
 @pytest.mark.parametrize("name", ["rolf-lasso", "ucb", "lints"])
-def test_status_is_as_sure_as_the_rewards_allow(name, monkeypatch):
-    """Whichever policy decides: intervals and the best arm's probability."""
+def test_every_policy_gets_the_intervals_of_the_posterior(name, monkeypatch):
+    """Intervals and best-arm probabilities do not depend on the policy that decides."""
     clock = 0.0
-    given = {"reward_after": 5.0, "default_reward": 0.25}
-    pair = [create(make_url("memory"), policy=each, **given) for each in (name, "rolf-bayes")]
+    defaults = {"reward_after": 5.0, "default_reward": 0.25}
+    pair = [
+        create_experiment(make_url("memory"), policy=policy, **defaults)
+        for policy in (name, "rolf-bayes")
+    ]
     assert [arm.low for arm in pair[0].status().arms] == [None] * ARMS
     for each in pair:
         monkeypatch.setattr(each, "_now", lambda: clock)
@@ -158,11 +240,11 @@ def test_status_is_as_sure_as_the_rewards_allow(name, monkeypatch):
         if step % 8 == 6:  # after the default
             for each in pair:
                 each.tell(f"{each._record.tag}-{late.rpartition('-')[2]}", reward)
-    found, wanted = (each.status().arms for each in pair)
+    arms, expected = (each.status().arms for each in pair)
     assert pair[0].status().defaults == pair[1].status().defaults > 2
-    for mine, theirs in zip(found, wanted, strict=True):
+    for mine, theirs in zip(arms, expected, strict=True):
         assert mine.low == pytest.approx(theirs.low, abs=1e-9)
         assert mine.high == pytest.approx(theirs.high, abs=1e-9)
         assert mine.best == pytest.approx(theirs.best, abs=0.02)
-    assert found[0].best == 0.0
-    assert state(pair[0]) == frozen(pair[0])
+    assert arms[0].best == 0.0
+    assert current_state(pair[0]) == folded_state(pair[0])

@@ -1,4 +1,4 @@
-"""Files and databases that are old, foreign, damaged or newer."""
+"""Databases that are old, newer, damaged or not ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from rolf.errors import (
     UnknownExperiment,
     UnusableStorage,
 )
-from stores import create, frozen, play, postgres_url, quick_folder, state
+from rolf.testing.storage import create_experiment, current_state, folded_state, play
+from stores import postgres_url, quick_folder
 
 OLD = Path(__file__).parent / "data" / "experiments_v0.sql"
 
@@ -45,8 +46,9 @@ def make_old(path):
 
 def test_a_file_of_an_older_version_opens(path):
     make_old(path)
-    assert rolf.list_experiments(f"sqlite:///{path}") == ["old"]
-    experiment = rolf.open(f"sqlite:///{path}", "old")
+    url = f"sqlite:///{path}"
+    assert rolf.list_experiments(url) == ["old"]
+    experiment = rolf.open_experiment(url, "old")
     status = experiment.status()
     assert (status.asked, status.told, status.waiting) == (2, 1, 1)
     assert status.arms[2].estimate == 0.75
@@ -55,9 +57,8 @@ def test_a_file_of_an_older_version_opens(path):
         experiment.tell("cafe0123-1", 0.5)
     assert experiment.ask().id == "cafe0123-3"
     experiment.snapshot()
-    assert state(rolf.open(f"sqlite:///{path}", "old")) == frozen(experiment)
-    new = rolf.open(f"sqlite:///{path}", "new", features=FEATURES, reward_after=5.0, policy="ucb")
-    new.ask()
+    assert current_state(rolf.open_experiment(url, "old")) == folded_state(experiment)
+    create_experiment(url, "new", reward_after=5.0, policy="ucb").ask()
 
 
 LAYOUT_1 = """
@@ -90,19 +91,19 @@ def layout_of(url):
 @pytest.mark.parametrize("version", [1, 0])
 def test_tables_of_an_older_version_open_in_postgresql(version):
     url = postgres_url()
-    create(url, policy="ucb").ask()
+    create_experiment(url, policy="ucb").ask()
     today = layout_of(url)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(LAYOUT_1)
         if version == 0:
             connection.execute(LAYOUT_0)
     assert layout_of(url) != today
-    experiment = rolf.open(url, "one")
+    experiment = rolf.open_experiment(url, "one")
     assert layout_of(url) == today
     assert experiment.status().asked == 1
     play(experiment, 5)
     experiment.snapshot()
-    create(url, "two", reward_after=3.0).ask()
+    create_experiment(url, "two", reward_after=3.0).ask()
 
 
 def text_file(path):
@@ -118,19 +119,19 @@ def other_application(path):
 
 
 def cut(path):
-    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+    with create_experiment(f"sqlite:///{path}", policy="ucb") as experiment:
         play(experiment, 200)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 def head_only(path):
-    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+    with create_experiment(f"sqlite:///{path}", policy="ucb") as experiment:
         play(experiment, 3)
     path.write_bytes(path.read_bytes()[:60])
 
 
 def newer(path):
-    create(f"sqlite:///{path}", policy="ucb").close()
+    create_experiment(f"sqlite:///{path}", policy="ucb").close()
     connection = sqlite3.connect(path)
     connection.execute("UPDATE rolf_meta SET version = 99")
     connection.commit()
@@ -139,7 +140,7 @@ def newer(path):
 
 
 @pytest.mark.parametrize(
-    ("harm", "words"),
+    ("spoil", "words"),
     [
         (text_file, "not a SQLite database"),
         (other_application, "not one of rolf's"),
@@ -148,12 +149,12 @@ def newer(path):
         (newer, "newer rolf"),
     ],
 )
-def test_what_is_not_ours_is_left_untouched(path, harm, words):
-    harm(path)
+def test_unusable_files_are_left_untouched(path, spoil, words):
+    spoil(path)
     before = bytes_of(path)
     for attempt in (
-        lambda: rolf.open(f"sqlite:///{path}", "one", features=FEATURES),
-        lambda: rolf.open(f"sqlite:///{path}", "one"),
+        lambda: rolf.open_experiment(f"sqlite:///{path}", "one", features=FEATURES),
+        lambda: rolf.open_experiment(f"sqlite:///{path}", "one"),
         lambda: rolf.list_experiments(f"sqlite:///{path}"),
     ):
         with pytest.raises(UnusableStorage, match=words):
@@ -164,10 +165,10 @@ def test_what_is_not_ours_is_left_untouched(path, harm, words):
 
 
 @pytest.mark.parametrize("version", ["'abc'", "-1", "NULL"])
-def test_a_layout_that_cannot_be_is_refused(version, path):
-    create(f"sqlite:///{path}", policy="ucb").close()
+def test_an_impossible_layout_is_refused(version, path):
+    create_experiment(f"sqlite:///{path}", policy="ucb").close()
     url = postgres_url()
-    create(url, policy="ucb").close()
+    create_experiment(url, policy="ucb").close()
     with sqlite3.connect(path) as connection:
         connection.execute("DROP TABLE rolf_meta")
         connection.execute("CREATE TABLE rolf_meta (version)")
@@ -181,11 +182,11 @@ def test_a_layout_that_cannot_be_is_refused(version, path):
             connection.execute("ALTER TABLE rolf_meta ALTER version TYPE int USING version::int")
     for each in (f"sqlite:///{path}", url):
         with pytest.raises(UnusableStorage, match="rolf's"):
-            rolf.open(each, "one")
+            rolf.open_experiment(each, "one")
 
 
 @pytest.mark.parametrize(
-    "harm",
+    "damage",
     [
         "UPDATE rolf_experiments SET features = '{\"feat'",
         "UPDATE rolf_experiments SET options = '[1]'",
@@ -193,23 +194,23 @@ def test_a_layout_that_cannot_be_is_refused(version, path):
         "UPDATE rolf_log SET kind = 4, features = 'x' WHERE kind = 2",
     ],
 )
-def test_rows_that_make_no_sense_are_a_damage(harm, path):
-    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+def test_senseless_rows_count_as_damage(damage, path):
+    with create_experiment(f"sqlite:///{path}", policy="ucb") as experiment:
         play(experiment, 1)
     with sqlite3.connect(path) as connection:
-        connection.execute(harm)
+        connection.execute(damage)
     connection.close()
     with pytest.raises(UnusableStorage, match="damaged"):
-        rolf.open(f"sqlite:///{path}", "one")
+        rolf.open_experiment(f"sqlite:///{path}", "one")
 
 
-def test_an_empty_file_is_left_empty_unless_something_is_made(path):
+def test_an_empty_file_stays_empty_until_an_experiment_is_created(path):
     path.touch()
     with pytest.raises(UnknownExperiment):
-        rolf.open(f"sqlite:///{path}", "one")
+        rolf.open_experiment(f"sqlite:///{path}", "one")
     assert rolf.list_experiments(f"sqlite:///{path}") == []
     assert path.stat().st_size == 0
-    create(f"sqlite:///{path}", policy="ucb")
+    create_experiment(f"sqlite:///{path}", policy="ucb")
     assert rolf.list_experiments(f"sqlite:///{path}") == ["one"]
 
 
@@ -220,15 +221,15 @@ def test_a_password_is_not_repeated():
         assert "s3cret" not in str(caught.value)
 
 
-def test_a_page_that_is_damaged_is_named(path):
-    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+def test_a_damaged_page_is_reported(path):
+    with create_experiment(f"sqlite:///{path}", policy="ucb") as experiment:
         play(experiment, 300)
     data = bytearray(path.read_bytes())
     data[4096 * 4 :] = b"\xff" * (len(data) - 4096 * 4)
     path.write_bytes(bytes(data))
     before = bytes_of(path)
     with pytest.raises(UnusableStorage, match="damaged"):
-        rolf.open(f"sqlite:///{path}", "one").ask()
+        rolf.open_experiment(f"sqlite:///{path}", "one").ask()
     assert bytes_of(path)["experiments.db"] == before["experiments.db"]
 
 
@@ -238,42 +239,42 @@ def test_tables_of_another_application_in_postgresql():
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(statement)
         with pytest.raises(UnusableStorage, match="not rolf's"):
-            create(url)
+            create_experiment(url)
     url = postgres_url()
-    create(url)
+    create_experiment(url)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("UPDATE rolf_meta SET version = 99")
     with pytest.raises(UnusableStorage, match="newer rolf"):
-        create(url)
+        create_experiment(url)
 
 
-def test_nothing_is_made_by_looking(path):
+def test_looking_creates_nothing(path):
     assert rolf.list_experiments(f"sqlite:///{path}") == []
     with pytest.raises(UnknownExperiment):
-        rolf.open(f"sqlite:///{path}", "one")
+        rolf.open_experiment(f"sqlite:///{path}", "one")
     with pytest.raises(InvalidArgument):
-        rolf.open(f"sqlite:///{path}", "one", features=FEATURES, policy="ucb", options={"p": 1})
+        create_experiment(f"sqlite:///{path}", policy="ucb", options={"p": 1})
     assert not path.exists()
     with pytest.raises(UnusableStorage, match="no folder"):
-        create(f"sqlite:///{path.parent}/none/x.db")
+        create_experiment(f"sqlite:///{path.parent}/none/x.db")
     with pytest.raises(UnusableStorage, match="cannot be opened"):
-        create(f"sqlite:///{path.parent}")
+        create_experiment(f"sqlite:///{path.parent}")
 
 
 @pytest.mark.parametrize("url", ["", "file.db", "sqlite://x.db", "sqlite:///", "mysql://x/y", 3])
-def test_urls_that_mean_nothing(url):
+def test_meaningless_urls(url):
     with pytest.raises(InvalidArgument, match="url"):
-        create(url)
+        create_experiment(url)
 
 
 @pytest.mark.parametrize("url", ["postgresql://nobody@127.0.0.1:1/none", "postgresql://h:p:q/x"])
 def test_databases_out_of_reach(url):
     with pytest.raises(StorageUnavailable, match="PostgreSQL"):
-        create(url)
+        create_experiment(url)
 
 
-def test_a_file_that_is_full_goes_on_when_there_is_room(path):
-    experiment = create(f"sqlite:///{path}", policy="ucb")
+def test_a_full_file_works_again_when_there_is_room(path):
+    experiment = create_experiment(f"sqlite:///{path}", policy="ucb")
     decision = experiment.ask()
     pages = experiment._store._query("PRAGMA page_count")[0][0]
     experiment._store._query(f"PRAGMA max_page_count = {pages}")
@@ -283,22 +284,22 @@ def test_a_file_that_is_full_goes_on_when_there_is_room(path):
             experiment.ask()
 
     def tell():
-        for each in range(1, 2000):
-            experiment.tell(f"{decision.id.split('-')[0]}-{each}", 1.0)
+        for number in range(1, 2000):
+            experiment.tell(f"{decision.id.split('-')[0]}-{number}", 1.0)
 
     for action in (fill, tell):
         with pytest.raises(StorageUnavailable, match="full"):
             action()
-    before = state(experiment)
+    before = current_state(experiment)
     experiment._store._query("PRAGMA max_page_count = 1000000")
     experiment.tell(experiment.ask(), 1.0)
-    assert state(experiment) != before
-    assert state(experiment) == frozen(experiment)
+    assert current_state(experiment) != before
+    assert current_state(experiment) == folded_state(experiment)
 
 
 def test_a_locked_file_says_so(path, monkeypatch):
-    monkeypatch.setattr("rolf.experiments.storage.sqlite.PATIENCE", 0.05)
-    experiment = create(f"sqlite:///{path}", policy="ucb")
+    monkeypatch.setattr("rolf.experiments.storage.sqlite.LOCK_TIMEOUT", 0.05)
+    experiment = create_experiment(f"sqlite:///{path}", policy="ucb")
     decision = experiment.ask()
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -311,19 +312,16 @@ def test_a_locked_file_says_so(path, monkeypatch):
     assert experiment.status().asked == 1
 
 
-# --- export and import ---
-
-
 def test_a_copy_of_the_file_is_a_copy_of_the_experiments(path):
-    with create(f"sqlite:///{path}", policy="ucb") as experiment:
+    with create_experiment(f"sqlite:///{path}", policy="ucb") as experiment:
         play(experiment, 10)
-        before = state(experiment)
+        before = current_state(experiment)
     copy = path.with_name("copy.db")
     shutil.copy(path, copy)
-    assert state(rolf.open(f"sqlite:///{copy}", "one")) == before
+    assert current_state(rolf.open_experiment(f"sqlite:///{copy}", "one")) == before
 
 
-def test_errors_of_the_database_are_ours(path):
-    experiment = create(f"sqlite:///{path}", policy="ucb")
+def test_errors_of_the_database_are_translated(path):
+    experiment = create_experiment(f"sqlite:///{path}", policy="ucb")
     with pytest.raises(StorageError, match="no such table"):
         experiment._store._query("SELECT * FROM none")

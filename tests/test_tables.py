@@ -1,4 +1,4 @@
-"""Tables of arms with text: what looks wrong is said, and Python takes what the commands take."""
+"""Tables of arms with text: warnings, and the same tables in Python as in the commands."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def invoke(*words):
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "words"),
     [
         ("arm,u\na,1\nb,oops\nc,3\n", r"arms.csv: u: 'oops' in row 1 \(arm b\) .*among numbers"),
         ("arm,u\na,x\nb,y\nc,3\nd,x\n", r"u: '3' in row 2 \(arm c\) stands among text"),
@@ -49,13 +49,13 @@ def invoke(*words):
         ("arm,u,v\na,1,x\nb,2,y\nc,3,z\n", r"v: 'x' in row 0 \(arm a\) and all others differ"),
     ],
 )
-def test_a_doubtful_column_gives_a_warning(tmp_path, text, wanted):
+def test_a_doubtful_column_gives_a_warning(tmp_path, text, words):
     path = tmp_path / "arms.csv"
     path.write_text(text)
-    with pytest.warns(RolfWarning, match=wanted) as found:
+    with pytest.warns(RolfWarning, match=words) as caught:
         read_arms(path)
-    assert len(found) == 1
-    with pytest.warns(RolfWarning, match=wanted.replace("arms.csv", "features")):
+    assert len(caught) == 1
+    with pytest.warns(RolfWarning, match=words.replace("arms.csv", "features")):
         read_arms(pandas.read_csv(path))
 
 
@@ -68,7 +68,7 @@ def test_a_doubtful_column_gives_a_warning(tmp_path, text, wanted):
         "arm,u\na,1e3\nb,-.5\nc,+2.\n",
     ],
 )
-def test_a_plain_column_gives_none(tmp_path, text):
+def test_a_plain_column_gives_no_warning(tmp_path, text):
     path = tmp_path / "arms.csv"
     path.write_text(text)
     read_arms(path)  # warnings are errors here
@@ -89,7 +89,7 @@ def test_the_commands_print_warnings_as_notes(tmp_path):
         assert "oops" not in done.stdout
 
 
-def test_new_says_how_the_table_was_understood(items, tmp_path):
+def test_new_says_how_the_table_was_read(items, tmp_path):
     out = invoke("new", f"sqlite:///{tmp_path}/x.db", "x", "--features", items).stdout
     assert out.splitlines()[1:] == [
         "arms named by creative; numbers: price; "
@@ -106,7 +106,7 @@ def test_new_says_how_the_table_was_understood(items, tmp_path):
 
 
 def frames(path):
-    """The same table in all ways in which Python may hold it."""
+    """The same table in every form that Python may hold it in."""
     plain = pandas.read_csv(path, dtype={"creative": str})
     return {
         "path": path,
@@ -119,60 +119,60 @@ def frames(path):
 @pytest.mark.parametrize("kind", ["path", "str", "index", "column"])
 def test_open_takes_files_and_frames_with_text(items, tmp_path, kind):
     url = f"sqlite:///{tmp_path}/x.db"
-    given = frames(items)
-    with rolf.open(url, "x", features=given[kind], policy="ucb") as made:
-        assert list(made.estimates().index) == ["01", "02", "03", "04", "05"]
-        assert made._replica.table.arms.columns == COLUMNS
-    for again in given.values():
-        rolf.open(url, "x", features=again).close()
+    tables = frames(items)
+    with rolf.open_experiment(url, "x", features=tables[kind], policy="ucb") as experiment:
+        assert list(experiment.estimates().index) == ["01", "02", "03", "04", "05"]
+        assert experiment._replica.roster.arms.columns == COLUMNS
+    for again in tables.values():
+        rolf.open_experiment(url, "x", features=again).close()
     other = tmp_path / "other.csv"
     other.write_text(ITEMS.replace("04,8.0", "04,8.5"))
     with pytest.raises(DifferentExperiment, match=r"arm '04', column price: 8.0 there, 8.5 here"):
-        rolf.open(url, "x", features=other)
+        rolf.open_experiment(url, "x", features=other)
     with pytest.raises(rolf.RolfError, match=r"none\.csv: cannot be read"):
-        rolf.open(url, "x", features="none.csv")
+        rolf.open_experiment(url, "x", features="none.csv")
 
 
 @pytest.mark.parametrize("kind", ["path", "index", "column"])
 def test_arms_are_added_and_corrected_from_files_and_frames(items, tmp_path, kind):
     more = tmp_path / "more.csv"
     more.write_text("creative,shape,colour,price\n06,square,blue,5\n07,round,red,6\n")
-    right = tmp_path / "right.csv"
-    right.write_text("creative,price,colour,shape\n06,5.5,green,square\n01,9,blue,round\n")
+    corrections = tmp_path / "right.csv"
+    corrections.write_text("creative,price,colour,shape\n06,5.5,green,square\n01,9,blue,round\n")
     url = f"sqlite:///{tmp_path}/x.db"
-    with rolf.open(url, "x", features=items, policy="ucb") as made:
-        assert made.add_arms(frames(more)[kind]) == ["06", "07"]
-        made.update_features(frames(right)[kind])
-        arms = made._replica.table.arms
+    with rolf.open_experiment(url, "x", features=items, policy="ucb") as experiment:
+        assert experiment.add_arms(frames(more)[kind]) == ["06", "07"]
+        experiment.update_features(frames(corrections)[kind])
+        arms = experiment._replica.roster.arms
         rows = dict(zip(arms.labels, arms.features.tolist(), strict=True))
         assert rows["06"] == [5.5, 0, 1, 0, 0]
         assert rows["07"] == [6, 0, 0, 1, 1]
         assert rows["01"] == [9, 1, 0, 0, 1]
-        made.retire_arms(["01"])
+        experiment.retire_arms(["01"])
         with pytest.raises(InvalidArgument, match="new"):
-            made.add_arms(frames(more)[kind])
-        bad = frames(right)["index"].assign(colour="violet")
+            experiment.add_arms(frames(more)[kind])
+        bad = frames(corrections)["index"].assign(colour="violet")
         with pytest.raises(InvalidArgument, match="violet in row 0"):
-            made.update_features(bad)
+            experiment.update_features(bad)
     now = ITEMS.replace("01,1.5,red,round\n", "") + "06,5.5,green,square\n07,6,red,round\n"
     items.write_text(now)  # the arms that are left, in a table of their own
-    rolf.open(url, "x", features=items).close()
+    rolf.open_experiment(url, "x", features=items).close()
 
 
-def test_an_index_that_names_nothing_gives_way_to_a_column(tmp_path):
+def test_a_column_names_the_arms_if_the_index_only_counts(tmp_path):
     numbers = pandas.DataFrame({"u": [1.0, 2.0, 3.0], "id": [7, 8, 9]})
-    with rolf.open("memory://", "column", features=numbers, policy="ucb") as made:
-        assert list(made.estimates().index) == ["7", "8", "9"]
-    with rolf.open(
+    with rolf.open_experiment("memory://", "column", features=numbers, policy="ucb") as experiment:
+        assert list(experiment.estimates().index) == ["7", "8", "9"]
+    with rolf.open_experiment(
         "memory://", "index", features=numbers.set_axis(list("abc")), policy="ucb"
-    ) as it:
-        assert list(it.estimates().index) == ["a", "b", "c"]
+    ) as experiment:
+        assert list(experiment.estimates().index) == ["a", "b", "c"]
     counted = numbers[["u"]].assign(kind=["x", "y", "x"])
-    with rolf.open("memory://", "counted", features=counted, policy="ucb") as made:
-        assert made.add_arms(counted.set_axis([3, 4, 5])) == [3, 4, 5]
+    with rolf.open_experiment("memory://", "counted", features=counted, policy="ucb") as experiment:
+        assert experiment.add_arms(counted.set_axis([3, 4, 5])) == [3, 4, 5]
 
 
-def test_arms_called_by_numbers_or_not_at_all_are_found_in_files(tmp_path):
+def test_files_name_arms_by_their_numbers(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("arm,u\n0,5\n")
     more = tmp_path / "more.csv"
@@ -181,10 +181,10 @@ def test_arms_called_by_numbers_or_not_at_all_are_found_in_files(tmp_path):
         "numbers": pandas.DataFrame({"u": [1.0, 2.0, 3.0]}),
         "none": [[1.0], [2.0], [3.0]],
     }.items():
-        with rolf.open("memory://", name, features=table, policy="ucb") as made:
-            made.update_features(path)
-            assert made.add_arms(more) == [3]
-            assert made._replica.table.arms.features.tolist() == [[5], [2], [3], [7]]
+        with rolf.open_experiment("memory://", name, features=table, policy="ucb") as experiment:
+            experiment.update_features(path)
+            assert experiment.add_arms(more) == [3]
+            assert experiment._replica.roster.arms.features.tolist() == [[5], [2], [3], [7]]
 
 
 def test_missing_values_of_a_frame_are_named():
@@ -195,9 +195,9 @@ def test_missing_values_of_a_frame_are_named():
         read_arms(frame)
 
 
-def test_a_series_is_no_table():
-    with pytest.raises(InvalidArgument, match="one row an arm"):
-        rolf.open("memory://", "series", features=pandas.Series([1.0, 2.0]))
+def test_a_series_is_not_a_table():
+    with pytest.raises(InvalidArgument, match="one row per arm"):
+        rolf.open_experiment("memory://", "series", features=pandas.Series([1.0, 2.0]))
 
 
 def test_replay_takes_a_frame_with_text(tmp_path):

@@ -1,1 +1,1 @@
-"""The table of arms: one class, the only check of its shape, reading from files and frames."""
+"""The table of arms: one class, the only check of its shape, and reading it from files."""

@@ -1,4 +1,4 @@
-"""Tables in files: CSV, or Parquet by the ending."""
+"""Read tables from files: Parquet if the name ends so, else CSV."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARQUET = (".parquet", ".pq")
 
 
 def read_table(path: str | Path, text: Sequence[str] = ()) -> pa.Table:
-    """Read a table; columns named in ``text`` stay text as written."""
+    """Read a table; the columns named in ``text`` are kept as text, as written."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
@@ -35,28 +35,28 @@ def read_table(path: str | Path, text: Sequence[str] = ()) -> pa.Table:
         raise RolfError(f"{path}: cannot be read ({error.strerror or error})") from None
     except pa.ArrowInvalid as error:
         raise RolfError(f"{path}: is neither CSV nor Parquet ({error})") from None
-    for place, name in enumerate(table.column_names):
-        if name in text and table.column(place).type != pa.string():
-            table = table.set_column(place, name, table.column(place).cast(pa.string()))
+    for i, name in enumerate(table.column_names):
+        if name in text and table.column(i).type != pa.string():
+            table = table.set_column(i, name, table.column(i).cast(pa.string()))
     return table
 
 
 def numbers(path: str | Path, table: pa.Table, name: str) -> FloatArray:
-    """A column as numbers; what is no number is named."""
+    """A column as numbers; an error names the first value that is not a number."""
     import pyarrow as pa
 
     column = table.column(name)
     try:
-        out = np.array(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+        values = np.array(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        out = np.array([_number(each) for each in column.to_pylist()])
-    wrong = np.flatnonzero(~np.isfinite(out)).tolist()
-    if wrong:
-        value = column[wrong[0]].as_py()
-        got = "nothing" if value in (None, "") else repr(value)
-        got = f"{got} in row {wrong[0]}"
-        raise InvalidArgument(f"{path}: {name}", got, "a number in every row")
-    return out
+        values = np.array([_number(each) for each in column.to_pylist()])
+    bad_rows = np.flatnonzero(~np.isfinite(values)).tolist()
+    if bad_rows:
+        row = bad_rows[0]
+        value = column[row].as_py()
+        shown = "nothing" if value in (None, "") else repr(value)
+        raise InvalidArgument(f"{path}: {name}", f"{shown} in row {row}", "a number in every row")
+    return values
 
 
 def _number(value: Any) -> float:

@@ -1,4 +1,4 @@
-"""The table of arms: features (K, d), and how the user calls the arms and the columns."""
+"""The table of arms: features (K, d), and the user's names for arms and columns."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def number_table(
     rows: int | None = None,
     columns: int | None = None,
 ) -> FloatArray:
-    """A two-dimensional table of finite numbers, copied; if need be with this many rows or columns.
+    """A copy of a (K, d) table of finite numbers, optionally of this many rows or columns.
 
-    The one place where features are checked: a policy's, an augmentation's, a problem's, those
-    of a round, of past rounds and of arms that come later.
+    The only place where features are checked: those of a policy, an augmentation or a problem,
+    of a round, of past rounds, and of arms that are added later.
     """
     try:
         table = np.array(values, dtype=np.float64, order="C")
@@ -44,9 +44,9 @@ def number_table(
 
 
 class Arms:
-    """The arms of a policy: features (K, d), and how the user calls them.
+    """The arms of a policy: features (K, d), and the user's names for them.
 
-    ``categories`` are the values of columns of text, each of which may have become a column.
+    ``categories`` are the values of each column of text; each value may have become a column.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Arms:
         return cls(table, labels, getattr(features, "columns", None) if labels else None)
 
     def position(self, label: Any, argument: str = "arm") -> int:
-        """Position of an arm, by the user's name for it."""
+        """The position of an arm with this label."""
         try:
             if not isinstance(label, bool):
                 return self._positions[label]
@@ -94,12 +94,12 @@ class Arms:
             raise InvalidArgument(argument, label, f"one of {known}{more}") from None
 
     def positions(self, labels: Sequence[Any], argument: str = "arms") -> IntArray:
-        """Positions of the arms of a history, in its order."""
+        """The positions of the arms of a history, in its order."""
         listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
         return np.array([self.position(label, argument) for label in listed], dtype=np.int64)
 
     def subset(self, available: Iterable[Any]) -> IntArray:
-        """Positions of some arms, ascending: a list of arms, or K booleans."""
+        """The ascending positions of some arms: a list of arms, or K booleans."""
         if isinstance(available, str) or not isinstance(available, Iterable):
             raise InvalidArgument("available", available, "a list of arms")
         listed = available.tolist() if hasattr(available, "tolist") else list(available)
@@ -114,7 +114,7 @@ class Arms:
         return np.array(positions, dtype=np.int64)
 
     def round_features(self, features: Any) -> FloatArray:
-        """The features of one round, for the arms and columns known from the start."""
+        """The checked features of one round, in the order of these arms and columns."""
         if features is None:
             raise InvalidArgument("features", None, f"the round's features, {self.features.shape}")
         if self.named and hasattr(features, "reindex"):  # rows and columns by name, in any order
@@ -133,8 +133,8 @@ class Arms:
         return frame[[columns[each] for each in self.columns]]
 
     def labelled(self, values: FloatArray, columns: Sequence[str] | None = None) -> Any:
-        """Values of all arms as the user sees them: an array, or a Series with names; with
-        columns, a DataFrame."""
+        """Values per arm as the user sees them: an array, or if the arms have names a Series,
+        or a DataFrame if there are columns."""
         if not self.named:
             return values
         try:
@@ -148,7 +148,7 @@ class Arms:
 
 
 def index_labels(features: Any) -> list[Any] | None:
-    """The names that the index of a DataFrame gives to the arms; None for anything else."""
+    """The arms' names in the index of a DataFrame; None for anything else."""
     if not (hasattr(features, "to_numpy") and hasattr(features, "index")):
         return None
     return [each.item() if isinstance(each, np.generic) else each for each in features.index]

@@ -1,7 +1,7 @@
 """Durable ask and tell, in one process or in many.
 
-A decision is in the database before its answer leaves, a reward before ``tell`` returns. Each
-process keeps a replica of the state and reads, with every ask, what the others wrote.
+A decision is in the database before ``ask`` returns it, a reward before ``tell`` returns. Each
+process keeps a replica of the state and, with every ask, reads what the others wrote.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, overload
 
@@ -20,35 +20,24 @@ from rolf.errors import (
     ExperimentError,
     InvalidArgument,
     RolfError,
-    StorageError,
     UnknownDecision,
-    UnusableStorage,
 )
+from rolf.experiments.live import LiveReplica
 from rolf.experiments.replica import Replica
-from rolf.experiments.roster import Table
-from rolf.experiments.status import Status, status_of
-from rolf.experiments.storage.base import (
-    CHANGE,
-    ConnectionRenewed,
-    Make,
-    Record,
-    Row,
-    Store,
-    Written,
-)
-from rolf.types import Decision
+from rolf.experiments.roster import Roster
+from rolf.experiments.status import ArmRecord, Counts, Status, arm_records, status_of
+from rolf.experiments.storage.base import CHANGE, LogRow, Record, Row, Store
+from rolf.types import Decision, FloatArray
 
-#: rows of the log between two snapshots
-EVERY = 10_000
 #: decisions of one ask
-MOST = 100_000
+MAX_BATCH = 100_000
 
 
 class Experiment:
-    """Decisions and rewards that are never lost. Made by ``rolf.open``.
+    """Decisions and rewards that are never lost. ``rolf.open_experiment`` opens one.
 
-    It may be used by several threads; a process that was forked opens its own. Close it, or
-    use it in a ``with`` statement.
+    Several threads may share it; a forked process must open its own. Close it, or use it in a
+    ``with`` statement.
     """
 
     def __init__(self, store: Store, record: Record, *, new: bool = False) -> None:
@@ -56,17 +45,9 @@ class Experiment:
         self._record = record
         self._lock = threading.RLock()
         self._closed = False
-        self._unsure = False  # whether something was begun and not ended
-        self._renewals = store.renewals  # of the connection, when the replica was made
-        self._since = 0  # rows since the last snapshot that is known of
-        self._seen = 0  # up to which row that one goes
+        self._unfinished = False  # whether a call has begun and not ended
         self._now = time.time
-        if new:
-            self._replica = Replica(record)
-            self._reader = store.reader(record.id, 0)
-        else:
-            self._fold()
-            self._snapshot_if_due()
+        self._live = LiveReplica(store, record, new=new)
 
     @property
     def name(self) -> str:
@@ -74,31 +55,45 @@ class Experiment:
 
     @property
     def policy(self) -> str:
-        """The policy's name in the catalogue."""
+        """The name of the policy."""
         return self._record.policy
 
+    @property
+    def record(self) -> Record:
+        """How the experiment was created."""
+        return self._record
+
+    @property
+    def _replica(self) -> Replica:
+        return self._live.replica
+
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One thing at a time. What an interrupt left half done is read anew from the log."""
+    def _exclusive(self) -> Iterator[None]:
+        """One call at a time. After an interrupted call the state is read from the log again."""
         with self._lock:
             if self._closed:
                 raise ExperimentError(f"experiment {self.name!r} is closed; open it again")
-            if self._unsure:
+            if self._unfinished:
                 self._store.close()  # it connects again
-                self._fold()
-            elif self._store.renewals != self._renewals:
-                self._fold()
-            self._unsure = True
+                self._live.fold()
+            else:
+                self._live.fold_if_reconnected()
+            self._unfinished = True
             try:
                 yield
             except RolfError:
-                self._unsure = False
+                self._unfinished = False
                 raise
             except SystemError as error:  # how compiled code reports an interrupt
                 if isinstance(error.__cause__, KeyboardInterrupt):
                     raise KeyboardInterrupt from error
                 raise
-            self._unsure = False
+            self._unfinished = False
+
+    _alone = _exclusive  # this and _sync: until the command line uses the public methods
+
+    def _sync(self) -> None:
+        self._live.sync()
 
     # --- decisions ---
 
@@ -116,40 +111,42 @@ class Experiment:
         """Decide which arm to play next; the decision is durable when this returns.
 
         Args:
-            n: give a list of this many decisions, made in one transaction; at most 100,000.
-            available: the arms to choose from; all that are not retired by default.
+            n: return a list of this many decisions, made in one transaction; at most 100,000.
+            available: the arms to choose from; by default all that are not retired.
             features: (K, d) features of this round, for policies that take them.
         """
-        count = 1 if n is None else whole("n", n, 1, MOST)
-        once = isinstance(available, Iterable) and not hasattr(available, "__len__")
-        wanted = list(available) if once and available is not None else available
-        with self._alone():
+        count = 1 if n is None else whole("n", n, 1, MAX_BATCH)
+        choices = list(available) if isinstance(available, Iterator) else available
+        with self._exclusive():
             self._expire()
 
-            def make(rows: list[Any]) -> list[Row]:
-                self._take(rows)
+            def next_decisions(unseen: Sequence[LogRow]) -> list[Row]:
+                self._live.apply(unseen)
                 replica = self._replica
-                positions = replica.table.available(wanted)
-                table = self._round(features)
-                kept = json.dumps(table.tolist()) if replica.policy.varying else None
-                return replica.choose(count, positions, table, kept, self._now())
+                positions = replica.roster.available(choices)
+                table = self._round_features(features)
+                table_json = json.dumps(table.tolist()) if replica.policy.varying else None
+                return replica.choose(count, positions, table, table_json, self._now())
 
-            written = self._write(make)
-            self._take(written.fresh)
+            written = self._live.write(next_decisions)
+            self._live.apply(written.apply_now)
             decisions = [self._decision(row) for row in written.rows]
-            self._snapshot_if_due()
+            self._live.snapshot_if_due()
         return decisions if n is not None else decisions[0]
 
     def _decision(self, row: Row) -> Decision:
-        labels = self._replica.table.arms.labels
+        labels = self._replica.roster.arms.labels
         chance = math.nan if row.probability is None else row.probability
-        key = f"{self._record.tag}-{row.number}"
-        return Decision(key, labels[row.arm], chance, labels[row.greedy], bool(row.matched))
+        id = self._decision_id(row.number)
+        return Decision(id, labels[row.arm], chance, labels[row.greedy], bool(row.matched))
 
-    def _round(self, features: Any) -> Any:
+    def _decision_id(self, number: int) -> str:
+        return f"{self._record.tag}-{number}"
+
+    def _round_features(self, features: Any) -> FloatArray:
         policy = self._replica.policy
         if policy.varying:
-            return self._replica.table.arms.round_features(features)
+            return self._replica.roster.arms.round_features(features)
         return policy._round_features(features)
 
     # --- rewards ---
@@ -157,7 +154,7 @@ class Experiment:
     def tell(self, decision: Decision | str, reward: float) -> None:
         """Record a reward: late, in any order, from any process; durable when this returns.
 
-        The same reward again changes nothing; another one is refused.
+        Telling the same reward again changes nothing; a different one is refused.
         """
         self.tell_many([(decision, reward)])
 
@@ -166,37 +163,40 @@ class Experiment:
     ) -> None:
         """Record many rewards in one transaction, all or none: pairs, or a mapping by id."""
         pairs = rewards.items() if isinstance(rewards, Mapping) else rewards
-        wanted = []
+        numbered = []
         try:
             for decision, reward in pairs:
                 value = self._replica.policy._number(reward)
-                wanted.append((self._number(decision), value))
+                numbered.append((self._decision_number(decision), value))
         except (TypeError, ValueError) as error:
             if isinstance(error, InvalidArgument):
                 raise
             raise InvalidArgument("rewards", rewards, "pairs of an id and a reward") from None
-        if not wanted:
+        if not numbered:
             return
-        with self._alone():
-            careful = self._record.reward_after is not None
-            known, fresh = self._store.tell(self._reader, wanted, self._now(), careful)
-            self._take(fresh)
-        for (number, reward), there in zip(wanted, known, strict=True):
-            key = f"{self._record.tag}-{number}"
-            if there is None:
-                raise UnknownDecision(f"decision {key!r} was not issued by this experiment")
-            if there != reward:
+        with self._exclusive():
+            has_defaults = self._record.reward_after is not None
+            told = self._store.tell(
+                self._live.reader, numbered, self._now(), has_defaults=has_defaults
+            )
+            self._live.apply(told.apply_now)
+        for (number, reward), on_record in zip(numbered, told.rewards, strict=True):
+            id = self._decision_id(number)
+            if on_record is None:
+                raise UnknownDecision(f"decision {id!r} was not issued by this experiment")
+            if on_record != reward:
                 raise AlreadyTold(
-                    f"decision {key!r} has been told the reward {there!r} already, not {reward!r}"
+                    f"decision {id!r} has been told the reward {on_record!r} already, "
+                    f"not {reward!r}"
                 )
 
-    def _number(self, decision: Decision | str) -> int:
-        key = decision.id if isinstance(decision, Decision) else decision
-        if not isinstance(key, str):
-            raise InvalidArgument("decision", key, "a decision or its id")
-        tag, _, number = key.rpartition("-")
+    def _decision_number(self, decision: Decision | str) -> int:
+        id = decision.id if isinstance(decision, Decision) else decision
+        if not isinstance(id, str):
+            raise InvalidArgument("decision", id, "a decision or its id")
+        tag, _, number = id.rpartition("-")
         if tag != self._record.tag or not number.isdecimal() or len(number) > 18:
-            raise UnknownDecision(f"decision {key!r} was not issued by this experiment")
+            raise UnknownDecision(f"decision {id!r} was not issued by this experiment")
         return int(number)
 
     def _expire(self) -> None:
@@ -204,7 +204,7 @@ class Experiment:
         after, default = self._record.reward_after, self._record.default_reward
         if after is None or default is None:
             return
-        self._sync()
+        self._live.sync()
         now = self._now()
         due = self._replica.due(now - after)
         if due:
@@ -214,136 +214,96 @@ class Experiment:
 
     def estimates(self, *, features: Any = None) -> Any:
         """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
-        with self._alone():
+        with self._exclusive():
             self._expire()
-            self._sync()
-            values = self._replica.policy.estimates(**self._varying(features))
-            return self._replica.table.arms.labelled(values)
+            self._live.sync()
+            policy = self._replica.policy
+            varying = {"features": self._round_features(features)} if policy.varying else {}
+            return self._replica.roster.arms.labelled(policy.estimates(**varying))
 
     def status(self, *, features: Any = None) -> Status:
         """Counts of decisions and rewards, and every arm's plays and estimate."""
-        with self._alone():
+        with self._exclusive():
             self._expire()
-            self._sync()
-            table = self._round(features) if features is not None else None
+            self._live.sync()
+            table = self._round_features(features) if features is not None else None
             return status_of(self.name, self._replica, table)
 
-    def _varying(self, features: Any) -> dict[str, Any]:
-        return {"features": self._round(features)} if self._replica.policy.varying else {}
+    def counts(self) -> Counts:
+        """How many decisions were made and how many rewards told, without any estimates."""
+        with self._exclusive():
+            self._live.sync()
+            return Counts(sum(self._replica.asked), sum(self._replica.told))
+
+    def arms(self) -> list[ArmRecord]:
+        """Every arm, retired ones included, with its features and how often it was played."""
+        with self._exclusive():
+            self._live.sync()
+            return arm_records(self._replica)
+
+    def roster(self) -> Roster:
+        """The table of all arms as it is now, and which of them are active."""
+        with self._exclusive():
+            self._live.sync()
+            return self._replica.roster
+
+    def log(self) -> list[Row]:
+        """All rows of the log, in their order."""
+        with self._exclusive():
+            upto = self._store.settle(self._record.id)
+            return [Row(*row) for row in self._store.log(self._record.id, 0, upto)]
 
     # --- arms that come and go ---
 
     def add_arms(self, features: Any) -> list[Any]:
-        """Add arms: rows of features, in a DataFrame or file if they have names. Gives these."""
-        before, after = self._change(lambda table: table.addition(features))
+        """Add arms and return their names: rows of features, or a DataFrame or file with names."""
+        before, after = self._change_arms(lambda roster: roster.addition(features))
         return after.arms.labels[before.arms.count :]
 
     def retire_arms(self, ids: Any) -> None:
-        """Ask for these arms no more. Rewards of decisions in flight can still be told."""
-        self._change(lambda table: table.retirement(ids))
+        """Stop choosing these arms. Rewards of decisions already made can still be told."""
+        self._change_arms(lambda roster: roster.retirement(ids))
 
     def update_features(self, features: Any) -> None:
-        """Correct features: a mapping of arms to rows, or a table or file of some arms, or all.
+        """Correct features: a mapping from arms to rows, or a table or file of some or all arms.
 
-        Counts and sums of rewards are kept; what follows from them is computed anew.
+        Counts and sums of rewards are kept; whatever follows from them is computed again.
         """
         if self._replica.policy.varying:
             raise InvalidArgument("features", features, "nothing: features come with every ask")
-        self._change(lambda table: table.correction(features))
+        self._change_arms(lambda roster: roster.correction(features))
 
-    def _change(self, describe: Callable[[Table], dict[str, Any]]) -> tuple[Table, Table]:
-        """Record a change of the arms; gives the tables before and after."""
-        tables: tuple[Table, Table]
+    def _change_arms(self, describe: Callable[[Roster], dict[str, Any]]) -> tuple[Roster, Roster]:
+        """Record a change of the arms; returns the rosters before and after it."""
+        rosters: tuple[Roster, Roster]
 
-        def make(rows: list[Any]) -> list[Row]:
-            nonlocal tables
-            self._take(rows)
-            before = self._replica.table
+        def change_row(unseen: Sequence[LogRow]) -> list[Row]:
+            nonlocal rosters
+            self._live.apply(unseen)
+            before = self._replica.roster
             change = describe(before)
-            tables = before, before.changed(change)
-            Replica(self._record._replace(features=tables[1].dumps()))  # whether it can be
+            after = before.changed(change)
+            rosters = before, after
+            Replica(self._record._replace(features=after.dumps()))  # raises if the policy objects
             number = self._replica.changes + 1
             return [Row(0, CHANGE, number, self._now(), features=json.dumps(change))]
 
-        with self._alone():
-            self._take(self._write(make).fresh)
-            self._sync()
-        return tables
+        with self._exclusive():
+            self._live.apply(self._live.write(change_row).apply_now)
+            self._live.sync()
+        return rosters
 
-    # --- the replica ---
-
-    def _write(self, make: Make) -> Written:
-        try:
-            return self._store.write(self._reader, make)
-        except ConnectionRenewed:
-            # A server that crashed may have lost what it showed but had not written out.
-            self._fold()
-            return self._store.write(self._reader, make)
-
-    def _take(self, rows: list[Any]) -> None:
-        self._replica.apply(rows)
-        self._since += len(rows)
-
-    def _sync(self) -> None:
-        self._take(self._store.read(self._reader))
-        if self._store.renewals != self._renewals:
-            self._fold()
-
-    def _saved(self) -> Replica:
-        """The replica of the snapshot; an empty one if there is none that can be used."""
-        snapshot = self._store.snapshot(self._record.id)
-        if snapshot is not None:
-            with suppress(KeyError, ValueError, TypeError, AttributeError):  # the log will do
-                return Replica.load(self._record, snapshot)
-        return Replica(self._record)
-
-    def _fold(self, *, anew: bool = False) -> None:
-        """Know all of the log, in the canonical order: from the snapshot on, or anew."""
-        with _readable(self.name):
-            replica = Replica(self._record) if anew else self._saved()
-            upto = self._store.settle(self._record.id)
-            self._renewals = self._store.renewals
-            self._seen, self._since = replica.last, 0
-            replica.apply(self._counted(self._store.log(self._record.id, replica.last, upto)))
-        self._replica = replica
-        self._reader = self._store.reader(self._record.id, max(upto, replica.last))
-
-    def _counted(self, rows: Iterable[Any]) -> Iterator[Any]:
-        for row in rows:
-            self._since += 1
-            yield row
-
-    def _snapshot_if_due(self) -> None:
-        if self._since >= EVERY:
-            with suppress(StorageError):  # what was asked for is done; the next time will do
-                self._snapshot(unless_known=True)
+    # --- snapshots ---
 
     def snapshot(self) -> None:
-        """Keep the state, so that opening need not fold the log. Happens by itself as well."""
-        with self._alone():
-            self._snapshot(unless_known=False)
-
-    def _snapshot(self, *, unless_known: bool) -> None:
-        latest = self._store.snapshot(self._record.id)
-        if unless_known and latest is not None and latest.upto > self._seen:
-            self._seen, self._since = latest.upto, 0  # another process was faster
-            return
-        upto = self._store.settle(self._record.id)
-        self._take(self._store.read(self._reader, upto))
-        if not self._replica.ordered or self._store.renewals != self._renewals:
-            self._fold()
-        self._save()
-
-    def _save(self) -> None:
-        self._store.save(self._record.id, self._replica.dump())
-        self._seen, self._since = self._replica.last, 0
+        """Save the state, so that opening need not fold the log. Also happens by itself."""
+        with self._exclusive():
+            self._live.snapshot()
 
     def rebuild(self) -> None:
-        """Forget the snapshot, fold the whole log again and keep what comes out."""
-        with self._alone():
-            self._store.forget(self._record.id)
-            self._fold(anew=True)
-            self._save()
+        """Discard the saved state, fold the whole log again and save the result."""
+        with self._exclusive():
+            self._live.rebuild()
 
     # --- the end ---
 
@@ -351,11 +311,11 @@ class Experiment:
         """Delete the experiment with all its decisions and rewards; ``confirm`` is its name."""
         if confirm != self.name:
             raise InvalidArgument("confirm", confirm, f"the experiment's name, {self.name!r}")
-        with self._alone():
+        with self._exclusive():
             self._store.delete(self._record.id)
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         with self._lock:
             self._closed = True
             self._store.close()
@@ -373,15 +333,3 @@ class Experiment:
     def __repr__(self) -> str:
         asked, told = sum(self._replica.asked), sum(self._replica.told)
         return f"<Experiment {self.name!r}: {self.policy}, {asked} asked, {told} told>"
-
-
-@contextmanager
-def _readable(name: str) -> Iterator[None]:
-    """What cannot be read as a log is damaged."""
-    try:
-        yield
-    except RolfError:
-        raise
-    except (ValueError, TypeError, LookupError) as error:
-        words = f"experiment {name!r} is damaged in the database ({error})"
-        raise UnusableStorage(words) from error

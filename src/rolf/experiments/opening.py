@@ -1,4 +1,4 @@
-"""Open an experiment by name: create it, or go on with it."""
+"""Open an experiment by name: create it, or continue it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,28 @@ import math
 import os
 import secrets
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from rolf.checks import as_number, between, whole
-from rolf.errors import DifferentExperiment, InvalidArgument, UnknownExperiment
+from rolf.errors import (
+    DifferentExperiment,
+    InvalidArgument,
+    RolfWarning,
+    UnknownExperiment,
+    UnknownPolicy,
+)
 from rolf.experiments.experiment import Experiment
-from rolf.experiments.roster import Table
-from rolf.experiments.storage.base import Record, Row, connect
+from rolf.experiments.roster import Roster
+from rolf.experiments.storage.base import Record, Row
+from rolf.experiments.storage.urls import connect, connect_existing
+from rolf.policies.base import Policy
+from rolf.policies.contract import check_choose
 from rolf.policies.registry import check_options, policy_class, policy_name
 
-POLICY = "rolf-lasso"  # what a new experiment gets by default
+DEFAULT_POLICY = "rolf-lasso"  # of a new experiment
 
 
 def open_experiment(
@@ -32,47 +42,47 @@ def open_experiment(
     default_reward: float | None = None,
     reward_after: float | timedelta | None = None,
 ) -> Experiment:
-    """Create an experiment, or go on with it.
+    """Create an experiment, or continue it.
 
-    What is given for an experiment that exists must be what it was made with.
+    If the experiment exists, the arguments must agree with what it was created with.
 
     Args:
         url: ``sqlite:///file.db``, ``postgresql://user@host/database`` or ``memory://``.
         name: of the experiment, unique in its database.
-        features: (K, d) table of the arms, one row an arm; a DataFrame's index names them. Or
-            a file, CSV or Parquet. Text becomes zeros and ones.
-            Needed to create; without it the experiment must exist.
-        policy: a name of the catalogue, ``package.module:Class``, or a class; rolf-lasso by
-            default.
+        features: (K, d) table of the arms, one row per arm; the index of a DataFrame names
+            them. Or a file, CSV or Parquet. Text becomes zeros and ones.
+            Needed to create an experiment; without it the experiment must exist.
+        policy: a name in the catalogue, ``package.module:Class``, or a class; rolf-lasso by
+            default. Another process must be able to import the class.
         options: of the policy.
-        seed: of all draws, together with the number of the decision; any by default.
-        default_reward: what a decision counts for whose reward does not come; 0 by default.
-        reward_after: after how many seconds it does so; never by default.
+        seed: of all random draws, together with the number of the decision; random by default.
+        default_reward: the reward of decisions that are never told one; 0 by default.
+        reward_after: after how many seconds they get it; never by default.
     """
-    table = None if features is None else Table.read(features)
-    after, default = _defaults(reward_after, default_reward)
-    seed = None if seed is None else whole("seed", seed, 0, 2**62)
-    store = connect(url, create=False)
+    name = _checked_name(name)
+    roster = None if features is None else Roster.read(features)
+    settings = _Settings.checked(policy, options, seed, default_reward, reward_after)
+    store = connect_existing(url)
     try:
-        record = None if store is None else store.find(_checked(name))
+        record = None if store is None else store.find(name)
         if record is None:
-            if table is None:
+            if roster is None:
                 raise UnknownExperiment(f"no experiment is called {name!r}; features make one")
-            chosen = POLICY if policy is None else policy
-            given = _described(name, table, chosen, options, seed, default, after)
+            new = settings.record(name, roster, settings.new_policy(roster))
             store = store or connect(url)
-            assert store is not None
-            made = store.create(given)
-            if made is not None:
-                return Experiment(store, made, new=True)
+            record = store.create(new)
+            if record is not None:
+                return Experiment(store, record, new=True)
             record = store.find(name)  # another process was faster
             if record is None:
                 raise UnknownExperiment(f"experiment {name!r} was deleted just now")
         assert store is not None
-        out = Experiment(store, record)
-        chosen = None if policy is None else policy_name(policy_class(policy))
-        _check_same(out, table, chosen, options, seed, default, after)
-        return out
+        experiment = Experiment(store, record)
+        settings.check_same(experiment)
+        if roster is not None:
+            first = Roster.loads(record.features)
+            experiment._replica.roster.check_same(roster, first)
+        return experiment
     except BaseException:
         if store is not None:
             store.close()
@@ -82,9 +92,9 @@ def open_experiment(
 def create(
     url: str,
     name: str,
-    table: Table,
+    roster: Roster,
     *,
-    policy: Any = POLICY,
+    policy: Any = None,
     options: Mapping[str, Any] | None = None,
     seed: int | None = None,
     default_reward: float | None = None,
@@ -92,70 +102,27 @@ def create(
     tag: str = "",
     rows: Sequence[Row] = (),
 ) -> Experiment:
-    """Create an experiment that must not exist yet, if need be with a log."""
-    after, default = _defaults(reward_after, default_reward)
-    seed = None if seed is None else whole("seed", seed, 0, 2**62)
-    given = _described(name, table, policy, options, seed, default, after)
+    """Create an experiment that must not exist yet, optionally with a log."""
+    settings = _Settings.checked(policy, options, seed, default_reward, reward_after)
+    new_policy = settings.new_policy(roster)
+    new = settings.record(_checked_name(name), roster, new_policy)
+    for row in rows:
+        if row.reward is not None:
+            new_policy._number(row.reward)  # raises if the policy does not accept it
     store = connect(url)
-    assert store is not None
     try:
-        made = store.create(given._replace(tag=tag or given.tag), rows)
-        if made is None:
+        record = store.create(new._replace(tag=tag or new.tag), rows)
+        if record is None:
             raise DifferentExperiment(f"there is an experiment called {name!r} already")
-        return Experiment(store, made, new=not rows)
+        return Experiment(store, record, new=not rows)
     except BaseException:
         store.close()
         raise
 
 
-def _checked(name: Any) -> str:
-    if not isinstance(name, str) or not name or name != name.strip():
-        raise InvalidArgument("name", name, "some text, without blanks around it")
-    return name
-
-
-def _described(
-    name: str,
-    table: Table,
-    policy: Any,
-    options: Mapping[str, Any] | None,
-    seed: int | None,
-    default: float | None,
-    after: float | None,
-) -> Record:
-    """The record of a new experiment; its policy is made once, to check the options."""
-    cls: Any = policy_class(policy)
-    check_options(cls, options or {})
-    complete = cls(table.arms.features, seed=0, **dict(options or {})).options
-    return Record(
-        id=0,
-        name=_checked(name),
-        tag=os.urandom(4).hex(),
-        policy=policy_name(cls),
-        options=json.dumps(complete),
-        features=table.dumps(),
-        seed=secrets.randbits(62) if seed is None else seed,
-        default_reward=default,
-        reward_after=after,
-        created=time.time(),
-    )
-
-
-def _defaults(
-    after: float | timedelta | None, reward: float | None
-) -> tuple[float | None, float | None]:
-    """When the default reward is taken, and what it is."""
-    if after is None:
-        if reward is not None:
-            raise InvalidArgument("default_reward", reward, "reward_after with it")
-        return None, None
-    seconds = after.total_seconds() if isinstance(after, timedelta) else after
-    return between("reward_after", seconds, 0.0, math.inf), as_number(reward or 0.0)
-
-
 def list_experiments(url: str) -> list[str]:
     """The names of all experiments in a database."""
-    store = connect(url, create=False)
+    store = connect_existing(url)
     if store is None:
         return []
     try:
@@ -164,36 +131,112 @@ def list_experiments(url: str) -> list[str]:
         store.close()
 
 
-def _check_same(
-    out: Experiment,
-    table: Table | None,
-    policy: str | None,
-    options: Mapping[str, Any] | None,
-    seed: int | None,
-    default: float | None,
-    after: float | None,
-) -> None:
-    """Whether an experiment was made with what is given now."""
-    kept = out._record
-    there = json.loads(kept.options)
-    pairs: list[tuple[str, Any, Any]] = [("policy", policy, kept.policy)]
-    for key, value in json.loads(json.dumps(dict(options or {}), default=_plain)).items():
-        pairs.append((f"options: {key}", value, there.get(key)))
-    pairs += [
-        ("seed", seed, kept.seed),
-        ("reward_after", after, kept.reward_after),
-        ("default_reward", default, kept.default_reward),
-    ]
-    for what, now, then in pairs:
-        if now is not None and now != then:
-            raise DifferentExperiment(
-                f"experiment {kept.name!r} was made with another {what}: {then!r} there, "
-                f"{now!r} here"
-            )
-    if table is not None:
-        out._replica.table.check(table, Table.loads(kept.features))
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str) or not name or name != name.strip():
+        raise InvalidArgument("name", name, "some text, without blanks around it")
+    return name
+
+
+class _Settings(NamedTuple):
+    """What an experiment is created with besides its arms; None for what is not specified."""
+
+    policy: Any
+    options: dict[str, Any]
+    seed: int | None
+    default_reward: float | None
+    reward_after: float | None
+
+    @classmethod
+    def checked(
+        cls,
+        policy: Any,
+        options: Mapping[str, Any] | None,
+        seed: int | None,
+        default_reward: float | None,
+        reward_after: float | timedelta | None,
+    ) -> _Settings:
+        if reward_after is None:
+            if default_reward is not None:
+                raise InvalidArgument("default_reward", default_reward, "reward_after with it")
+        else:
+            default_reward = as_number(default_reward or 0.0)
+            if isinstance(reward_after, timedelta):
+                reward_after = reward_after.total_seconds()
+            reward_after = between("reward_after", reward_after, 0.0, math.inf)
+        seed = None if seed is None else whole("seed", seed, 0, 2**62)
+        return cls(policy, dict(options or {}), seed, default_reward, reward_after)
+
+    def new_policy(self, roster: Roster) -> Policy:
+        """The policy of a new experiment, which must be fit for one."""
+        cls: Any = policy_class(DEFAULT_POLICY if self.policy is None else self.policy)
+        check_options(cls, self.options)
+        policy: Policy = cls(roster.arms.features, seed=0, **self.options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RolfWarning)  # shown a line ago
+            check_choose(cls, roster.arms.features, policy.options)
+        if self.default_reward is not None:
+            try:
+                policy._number(self.default_reward)
+            except InvalidArgument as error:
+                raise InvalidArgument("default_reward", error.got, error.wanted) from None
+        return policy
+
+    def record(self, name: str, roster: Roster, policy: Policy) -> Record:
+        """The record of a new experiment."""
+        try:
+            options = json.dumps(policy.options)
+        except (TypeError, ValueError):
+            raise InvalidArgument("options", policy.options, "data that JSON can hold") from None
+        return Record(
+            id=0,
+            name=name,
+            tag=os.urandom(4).hex(),
+            policy=_importable_name(type(policy)),
+            options=options,
+            features=roster.dumps(),
+            seed=secrets.randbits(62) if self.seed is None else self.seed,
+            default_reward=self.default_reward,
+            reward_after=self.reward_after,
+            created=time.time(),
+        )
+
+    def check_same(self, experiment: Experiment) -> None:
+        """Raise if an experiment was created with other settings."""
+        record = experiment.record
+        policy = None
+        if self.policy is not None:
+            cls = policy_class(self.policy)
+            same = cls is type(experiment._replica.policy)
+            policy = record.policy if same else policy_name(cls)
+        recorded_options = json.loads(record.options)
+        pairs: list[tuple[str, Any, Any]] = [("policy", policy, record.policy)]
+        for key, value in json.loads(json.dumps(self.options, default=_plain)).items():
+            pairs.append((f"options: {key}", value, recorded_options.get(key)))
+        pairs += [
+            ("seed", self.seed, record.seed),
+            ("reward_after", self.reward_after, record.reward_after),
+            ("default_reward", self.default_reward, record.default_reward),
+        ]
+        for setting, here, there in pairs:
+            if here is not None and here != there:
+                raise DifferentExperiment(
+                    f"experiment {record.name!r} was made with another {setting}: "
+                    f"{there!r} there, {here!r} here"
+                )
+
+
+def _importable_name(cls: type[Policy]) -> str:
+    """The name of a policy, by which another process finds its class again."""
+    name = policy_name(cls)
+    try:
+        if policy_class(name) is cls:
+            return name
+    except UnknownPolicy:
+        pass
+    expected = "a class at the top level of a module, which other processes can import"
+    raise InvalidArgument("policy", name, expected)
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays as JSON has them."""
+    """NumPy's numbers and arrays as JSON holds them."""
     return value.tolist() if hasattr(value, "tolist") else repr(value)

@@ -1,4 +1,4 @@
-"""The arms of an experiment: they come and go, but each keeps its position for ever."""
+"""The arms of an experiment: they come and go, but each keeps its position forever."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument
 from rolf.types import FloatArray, IntArray
 
 
-class Table:
-    """Features and names of all arms that ever were, and which of them are still played."""
+class Roster:
+    """Features and names of all arms there ever were, and which of them are still active."""
 
     def __init__(self, arms: Arms, active: list[bool] | None = None, source: Any = None) -> None:
         self.arms = arms
@@ -25,8 +25,8 @@ class Table:
         self.positions: IntArray = np.flatnonzero(self.active)
 
     @classmethod
-    def read(cls, features: Any) -> Table:
-        """A table that the user gives: numbers, a DataFrame, or a file."""
+    def read(cls, features: Any) -> Roster:
+        """The roster of a user's table: numbers, a DataFrame, or a file."""
         source = features if is_table(features) else None
         arms = Arms.read(features) if source is None else read_arms(source)
         for label in arms.labels:
@@ -36,7 +36,7 @@ class Table:
         return cls(arms, source=source)
 
     @classmethod
-    def loads(cls, text: str) -> Table:
+    def loads(cls, text: str) -> Roster:
         data = json.loads(text)
         features = np.array(data["features"], dtype=np.float64, order="C")
         arms = Arms(features, data["labels"], data["columns"], data.get("categories"))
@@ -52,55 +52,52 @@ class Table:
         }
         return json.dumps({**data, "categories": arms.categories} if arms.categories else data)
 
-    def available(self, given: Any) -> IntArray:
-        """Positions of the arms that can be played, of those that are asked for."""
+    def available(self, labels: Any) -> IntArray:
+        """Positions of the active arms, or of those with these labels."""
         if not self.positions.size:
             raise ExperimentError("all arms are retired: add some before asking")
-        if given is None:
+        if labels is None:
             return self.positions
-        wanted = self.arms.subset(given)
-        kept: IntArray = wanted[np.array(self.active)[wanted]]
-        if not kept.size:
-            labels = [self.arms.labels[i] for i in wanted]
-            raise InvalidArgument("available", labels, "at least one arm that is not retired")
-        return kept
+        positions = self.arms.subset(labels)
+        active: IntArray = positions[np.array(self.active)[positions]]
+        if not active.size:
+            retired = [self.arms.labels[position] for position in positions]
+            raise InvalidArgument("available", retired, "at least one arm that is not retired")
+        return active
 
-    # --- changes: what the log records of them, and what they do ---
+    # --- changes: how the log records them, and what they do ---
 
     def addition(self, features: Any) -> dict[str, Any]:
-        arms = self._rows(features)
-        if arms.named != self.arms.named:
-            wanted = "a DataFrame whose index names them" if self.arms.named else "no names"
-            raise InvalidArgument("features", arms.labels, f"new arms with {wanted}")
-        if not arms.named:
-            return {"add": {"labels": None, "features": arms.features.tolist()}}
-        if known := [each for each in arms.labels if each in set(self.arms.labels)]:
+        rows = self._rows(features)
+        if rows.named != self.arms.named:
+            expected = "a DataFrame whose index names them" if self.arms.named else "no names"
+            raise InvalidArgument("features", rows.labels, f"new arms with {expected}")
+        taken = set(self.arms.labels)
+        if rows.named and (known := [label for label in rows.labels if label in taken]):
             raise InvalidArgument("features", known, "arms that are new")
-        return {"add": {"labels": arms.labels, "features": arms.features.tolist()}}
+        labels = rows.labels if rows.named else None
+        return {"add": {"labels": labels, "features": rows.features.tolist()}}
 
     def retirement(self, labels: Any) -> dict[str, Any]:
         if isinstance(labels, str) or not hasattr(labels, "__iter__"):
             labels = [labels]
-        positions = [self.arms.position(label, "ids") for label in labels]
-        return {"retire": positions}
+        return {"retire": [self.arms.position(label, "ids") for label in labels]}
 
     def correction(self, features: Any) -> dict[str, Any]:
-        """New features: of the arms that a mapping or a table names, or of all."""
+        """New features for the arms that a mapping or a table names, or for all arms."""
         if isinstance(features, dict):
-            labels = list(features)
-            rows = self._checked(list(features.values()))
+            labels, table = list(features), self._checked(list(features.values()))
         else:
-            arms = self._rows(features)
-            labels, rows = arms.labels, arms.features
-            if not arms.named and arms.count != self.arms.count:
-                raise InvalidArgument("features", f"{arms.count} rows", f"{self.arms.count}")
+            rows = self._rows(features)
+            count = None if rows.named else self.arms.count
+            labels, table = rows.labels, number_table(rows.features, rows=count)
         positions = [self.arms.position(label, "features") for label in labels]
-        return {"update": {"arms": positions, "features": rows.tolist()}}
+        return {"update": {"arms": positions, "features": table.tolist()}}
 
     def _rows(self, features: Any) -> Arms:
-        """Some rows of a table like this one."""
+        """Rows for a table like this one."""
         if is_table(features):
-            return self.called(read_rows(features, self.arms))
+            return self.relabelled(read_rows(features, self.arms))
         if isinstance(features, Arms):
             if features.columns != self.arms.columns:
                 raise InvalidArgument("features", features.columns, f"columns {self.arms.columns}")
@@ -111,20 +108,22 @@ class Table:
             features = self.arms.ordered_columns(features)
         return Arms(self._checked(features), labels)
 
-    def called(self, rows: Arms) -> Arms:
-        """Rows that were read, called as the arms are called here: in files names are text."""
+    def relabelled(self, rows: Arms) -> Arms:
+        """Rows from a file, where every name is text, with the kind of names used here."""
         known = {str(label): label for label in self.arms.labels}
         if not self.arms.named:
-            places = [str(self.arms.count + place) for place in range(rows.count)]
-            if [str(label) for label in rows.labels] == places:
+            following = [str(self.arms.count + place) for place in range(rows.count)]
+            if [str(label) for label in rows.labels] == following:
                 return Arms(rows.features, None)
         numbered = all(isinstance(label, int) for label in self.arms.labels)
 
-        def called(label: Any) -> Any:
+        def relabel(label: Any) -> Any:
             number = numbered and isinstance(label, str) and label.isdecimal()
             return known.get(str(label), int(label) if number else label)
 
-        return Arms(rows.features, [called(label) for label in rows.labels], rows.columns)
+        return Arms(rows.features, [relabel(label) for label in rows.labels], rows.columns)
+
+    called = relabelled  # until the command line uses the new name
 
     def _checked(self, features: Any) -> FloatArray:
         rows = number_table(features, columns=len(self.arms.columns))
@@ -132,8 +131,8 @@ class Table:
             raise InvalidArgument("features", features, "at least one arm")
         return rows
 
-    def changed(self, change: dict[str, Any]) -> Table:
-        """The table after a change of the log."""
+    def changed(self, change: dict[str, Any]) -> Roster:
+        """The roster after a change recorded in the log."""
         arms, active = self.arms, list(self.active)
         features, labels = arms.features, list(arms.labels)
         if "add" in change:
@@ -148,54 +147,58 @@ class Table:
             for position in change["retire"]:
                 active[position] = False
         columns = arms.columns if arms.named else None
-        named = labels if arms.named else None
-        return Table(Arms(features, named, columns, arms.categories), active)
+        names = labels if arms.named else None
+        return Roster(Arms(features, names, columns, arms.categories), active)
 
-    # --- the same table, given again ---
+    # --- comparing with a table that the user gives again ---
 
-    def check(self, given: Table, first: Table) -> None:
-        """Whether a given table is the one of the experiment: now, or as it was at first."""
-        candidates = [first.arms, self.arms, self._active()]
-        if any(not _difference(each, given._read_like(each)) for each in candidates):
+    def check_same(self, other: Roster, first: Roster) -> None:
+        """Raise unless the other roster equals this one, its active arms, or the first one."""
+        candidates = [first.arms, self.arms, self._active_arms()]
+        if any(not _difference(each, other._read_like(each)) for each in candidates):
             return
-        difference = _difference(self.arms, given._read_like(self.arms))
+        difference = _difference(self.arms, other._read_like(self.arms))
         raise DifferentExperiment(
             f"features: {difference}; add_arms, retire_arms and update_features change arms"
         )
 
     def _read_like(self, other: Arms) -> Arms:
-        """The arms with the columns of another table, where they were read from text."""
+        """The arms with the columns of another table, if they were read from text."""
         if self.source is None:
             return self.arms
         with suppress(InvalidArgument):
             return read_rows(self.source, other)
         return self.arms
 
-    def _active(self) -> Arms:
+    def _active_arms(self) -> Arms:
         arms = self.arms
         labels = [arms.labels[i] for i in self.positions] if arms.named else None
         columns = arms.columns if arms.named else None
         return Arms(arms.features[self.positions], labels, columns, arms.categories)
 
 
-def _difference(kept: Arms, given: Arms) -> str:
-    """The first thing in which two tables differ, in words; empty if nothing."""
-    if kept.named != given.named:
+Table = Roster  # the former name
+
+
+def _difference(recorded: Arms, other: Arms) -> str:
+    """The first difference between two tables, in words; empty if there is none."""
+    if recorded.named != other.named:
         words = ("have no names", "have names")
-        return f"the arms {words[kept.named]} there, and {words[given.named]} here"
-    if kept.named and set(kept.labels) != set(given.labels):
-        only = [each for each in given.labels if each not in set(kept.labels)]
-        gone = [each for each in kept.labels if each not in set(given.labels)]
-        return f"arm {only[0]!r} is new" if only else f"arm {gone[0]!r} is missing"
-    if kept.features.shape != given.features.shape:
-        return f"shape {kept.features.shape} there, {given.features.shape} here"
-    if kept.named and sorted(kept.columns) != sorted(given.columns):
-        return f"columns {kept.columns} there, {given.columns} here"
-    for place, label in enumerate(given.labels):
-        mine = kept.features[kept.position(label)]
-        for number, column in enumerate(given.columns):
-            at = kept.columns.index(column) if kept.named else number
-            if mine[at] != given.features[place, number]:
-                here = float(given.features[place, number])
-                return f"arm {label!r}, column {column}: {float(mine[at])} there, {here} here"
+        return f"the arms {words[recorded.named]} there, and {words[other.named]} here"
+    there, here = set(recorded.labels), set(other.labels)
+    if recorded.named and there != here:
+        new = [label for label in other.labels if label not in there]
+        missing = [label for label in recorded.labels if label not in here]
+        return f"arm {new[0]!r} is new" if new else f"arm {missing[0]!r} is missing"
+    if recorded.features.shape != other.features.shape:
+        return f"shape {recorded.features.shape} there, {other.features.shape} here"
+    if recorded.named and sorted(recorded.columns) != sorted(other.columns):
+        return f"columns {recorded.columns} there, {other.columns} here"
+    for row, label in enumerate(other.labels):
+        features = recorded.features[recorded.position(label)]
+        for place, column in enumerate(other.columns):
+            was = float(features[recorded.columns.index(column) if recorded.named else place])
+            now = float(other.features[row, place])
+            if was != now:
+                return f"arm {label!r}, column {column}: {was} there, {now} here"
     return ""

@@ -1,11 +1,11 @@
-"""How an experiment stands."""
+"""The status of an experiment: counts, estimates and how certain they are."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,16 +17,16 @@ from rolf.policies.rolf_bayes import RoLFBayes
 
 @dataclass(frozen=True)
 class ArmStatus:
-    """One arm.
+    """The status of an arm.
 
     Attributes:
         arm: its name.
-        active: whether it is still played.
+        active: whether it can still be chosen.
         plays: decisions for it.
-        told: rewards that came.
-        estimate: of its mean reward; None where features come with every ask.
-        low, high: ends of the 90% interval of its mean reward; where the policy has no
-            posterior of its own, from that of RoLF-Bayes given the same rewards.
+        told: rewards told for it.
+        estimate: of its mean reward; None if features come with every ask.
+        low, high: ends of the 90% interval of its mean reward; if the policy has no posterior
+            of its own, from that of RoLF-Bayes given the same rewards.
         best: the probability, from the same posterior, that it is the best active arm.
     """
 
@@ -45,12 +45,12 @@ class Status:
     """An experiment's counts and beliefs.
 
     Attributes:
-        name, policy, options: how it was made.
+        name, policy, options: as it was created.
         asked: decisions so far.
-        told: rewards that came.
+        told: rewards told.
         defaults: decisions that count with the default reward.
         waiting: decisions without a reward.
-        arms: one entry an arm, retired ones included.
+        arms: one entry per arm, retired ones included.
     """
 
     name: str
@@ -63,28 +63,64 @@ class Status:
     arms: list[ArmStatus]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as JSON takes it."""
+        """Plain data that JSON can hold."""
         return asdict(self)
 
 
+class Counts(NamedTuple):
+    """How many decisions were made, and how many rewards told."""
+
+    asked: int
+    told: int
+
+
+@dataclass(frozen=True)
+class ArmRecord:
+    """An arm, how often it was played, how many rewards were told, and its features by column."""
+
+    arm: Any
+    active: bool
+    plays: int
+    told: int
+    features: dict[str, float]
+
+
+def arm_records(replica: Replica) -> list[ArmRecord]:
+    """Every arm with its counts and features, as far as a replica knows."""
+    arms = replica.roster.arms
+    columns = zip(
+        arms.labels,
+        replica.roster.active,
+        replica.asked,
+        replica.told,
+        arms.features.tolist(),
+        strict=True,
+    )
+    return [
+        ArmRecord(arm, bool(active), plays, told, dict(zip(arms.columns, row, strict=True)))
+        for arm, active, plays, told, row in columns
+    ]
+
+
 def status_of(name: str, replica: Replica, features: Any = None) -> Status:
-    """What a replica knows, as people and programs read it."""
-    policy, table = replica.policy, replica.table
-    count = table.arms.count
-    values: list[Any] = [None] * count
-    ends: list[tuple[Any, Any]] = [(None, None)] * count
+    """The status of an experiment, as far as a replica knows."""
+    policy, roster = replica.policy, replica.roster
+    count = roster.arms.count
+    estimates: list[Any] = [None] * count
+    intervals: list[tuple[Any, Any]] = [(None, None)] * count
     best: list[Any] = [None] * count
     if not policy.varying or features is not None:
-        given = {"features": features} if policy.varying else {}
-        now = policy.arms.features if features is None else features
-        values = [float(v) for v in estimate(policy.params, replica.state, now)]
-        sure = _posterior(replica)
-        if sure is not None:
-            pairs = np.asarray(sure.intervals(**given)).tolist()
-            ends = [(_finite(low), _finite(high)) for low, high in pairs]
-        if sure is not None and table.positions.size:
-            shares = np.asarray(sure.best(available=table.positions, **given)).tolist()
-            best = [share if on else 0.0 for share, on in zip(shares, table.active, strict=True)]
+        varying = {"features": features} if policy.varying else {}
+        table = policy.arms.features if features is None else features
+        estimates = [float(value) for value in estimate(policy.params, replica.state, table)]
+        posterior = _posterior(replica)
+        if posterior is not None:
+            ends = np.asarray(posterior.intervals(**varying)).tolist()
+            intervals = [(_finite(low), _finite(high)) for low, high in ends]
+        if posterior is not None and roster.positions.size:
+            shares = np.asarray(posterior.best(available=roster.positions, **varying)).tolist()
+            chances = zip(shares, roster.active, strict=True)
+            best = [share if active else 0.0 for share, active in chances]
     asked, told = sum(replica.asked), sum(replica.told)
     return Status(
         name=name,
@@ -96,13 +132,13 @@ def status_of(name: str, replica: Replica, features: Any = None) -> Status:
         waiting=asked - told - replica.defaults,
         arms=[
             ArmStatus(
-                arm=table.arms.labels[i],
-                active=bool(table.active[i]),
+                arm=roster.arms.labels[i],
+                active=bool(roster.active[i]),
                 plays=replica.asked[i],
                 told=replica.told[i],
-                estimate=values[i],
-                low=ends[i][0],
-                high=ends[i][1],
+                estimate=estimates[i],
+                low=intervals[i][0],
+                high=intervals[i][1],
                 best=best[i],
             )
             for i in range(count)
@@ -111,7 +147,7 @@ def status_of(name: str, replica: Replica, features: Any = None) -> Status:
 
 
 def _posterior(replica: Replica) -> Any:
-    """The policy, if it has a posterior; else one that knows the same rewards."""
+    """The policy, if it has a posterior; otherwise one that learned from the same rewards."""
     policy, moments = replica.policy, replica.moments
     if hasattr(policy, "intervals"):
         return policy
@@ -119,9 +155,9 @@ def _posterior(replica: Replica) -> Any:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RolfWarning)
-        out = RoLFBayes(policy.arms.features, seed=0)
-    out.learn_totals(moments.counts, moments.sums, moments.squares, level=moments.anchor)
-    return out
+        posterior = RoLFBayes(policy.arms.features, seed=0)
+    posterior.learn_totals(moments.counts, moments.sums, moments.squares, level=moments.anchor)
+    return posterior
 
 
 def _finite(value: float) -> float | None:

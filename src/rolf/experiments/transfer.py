@@ -1,11 +1,11 @@
-"""The log as a file, one row a decision, and back into an experiment of its own.
+"""Export a log to a file, one row per decision, and import it as a new experiment.
 
-A Parquet file also says how the experiment was made. The columns:
+A Parquet file also says how the experiment was created. The columns:
 
 * ``id``, ``number``, ``arm``, ``probability``, ``asked_at``: the decision;
 * ``reward``, ``told_at``, ``is_default``: its reward, empty while it waits;
 * ``greedy``, ``pseudo``, ``matched``, ``clocks``: what the policy's update needs;
-* ``asked_order``, ``told_order``: where decision and reward stand in the log;
+* ``asked_order``, ``told_order``: the places of decision and reward in the log;
 * ``x_<arm>_<feature>``: the features of the round, where they vary.
 """
 
@@ -15,22 +15,35 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rolf.arms.files import PARQUET, read_table
+from rolf.arms.table import number_table
 from rolf.errors import ExperimentError, InvalidArgument, RolfError
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.opening import create
-from rolf.experiments.roster import Table
+from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import CHANGE, DECISION, DEFAULT, REWARD, Row
-from rolf.policies.registry import check_options, policy_class
+from rolf.policies.registry import check_options, policy_class, policy_name
 
 METADATA = b"rolf-experiment"
 FILES = "a file that ends in .csv or .parquet"
 
 
+class _Logged(NamedTuple):
+    """A decision with its latest reward, and their places in the log."""
+
+    decision: Row
+    asked_order: int
+    reward: Row | None = None
+    told_order: int | None = None
+
+
+# --- export ---
+
+
 def export_log(experiment: Experiment, path: str | Path) -> int:
-    """Write the log to a file; gives the number of decisions."""
+    """Write the log to a file; returns the number of decisions."""
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet as pq
@@ -39,55 +52,50 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
     parquet = target.suffix.lower() in PARQUET
     if not parquet and target.suffix.lower() != ".csv":
         raise InvalidArgument("path", str(path), FILES)
-    rows, table = _collect(experiment)
-    named = pa.table(_columns(rows, table, experiment))
-    record = experiment._record
-    made = {
+    record = experiment.record
+    logged, roster = _collect(experiment)
+    columns = _columns(logged, roster, record.tag)
+    if policy_class(record.policy).varying:
+        columns |= _round_columns(logged, roster)
+    table = pa.table(columns)
+    settings = {
         "policy": record.policy,
         "options": json.loads(record.options),
         "seed": record.seed,
         "default_reward": record.default_reward,
         "reward_after": record.reward_after,
-        "features": json.loads(table.dumps()),
+        "features": json.loads(roster.dumps()),
     }
     try:
         if parquet:
-            named = named.replace_schema_metadata({METADATA: json.dumps(made)})
-            pq.write_table(named, target)
+            table = table.replace_schema_metadata({METADATA: json.dumps(settings)})
+            pq.write_table(table, target)
         else:
-            pyarrow.csv.write_csv(named, target)
+            pyarrow.csv.write_csv(table, target)
     except OSError as error:
         raise RolfError(f"{path}: cannot be written ({error.strerror or error})") from None
-    return len(rows)
+    return len(logged)
 
 
-def _collect(experiment: Experiment) -> tuple[list[dict[str, Any]], Table]:
-    """Decisions with their rewards, and the arms at the end of the log."""
-    with experiment._alone():
-        store, record = experiment._store, experiment._record
-        table = Table.loads(record.features)
-        found: dict[int, dict[str, Any]] = {}
-        upto = store.settle(record.id)
-        for order, each in enumerate(store.log(record.id, 0, upto), 1):
-            row = Row(*each)
-            if row.kind == DECISION:
-                found[row.number] = {"decision": row, "order": order, "reward": None}
-            elif row.kind == CHANGE:
-                table = table.changed(json.loads(row.features or "{}"))
-            else:  # a late real reward takes the place of the default
-                found[row.number]["reward"] = row
-                found[row.number]["told"] = order
-    return [found[number] for number in sorted(found)], table
+def _collect(experiment: Experiment) -> tuple[list[_Logged], Roster]:
+    """The decisions with their rewards, and the roster at the end of the log."""
+    roster = Roster.loads(experiment.record.features)
+    logged: dict[int, _Logged] = {}
+    for order, row in enumerate(experiment.log(), 1):
+        if row.kind == DECISION:
+            logged[row.number] = _Logged(row, order)
+        elif row.kind == CHANGE:
+            roster = roster.changed(json.loads(row.features or ""))
+        else:  # a late reward takes the place of the default
+            logged[row.number] = logged[row.number]._replace(reward=row, told_order=order)
+    return [logged[number] for number in sorted(logged)], roster
 
 
-def _columns(rows: list[dict[str, Any]], table: Table, experiment: Experiment) -> dict[str, Any]:
-    labels = table.arms.labels
-    if len({type(each) for each in labels}) > 1:
-        labels = [str(each) for each in labels]
-    tag = experiment._record.tag
-    decisions = [each["decision"] for each in rows]
-    rewards = [each["reward"] for each in rows]
-    out = {
+def _columns(logged: list[_Logged], roster: Roster, tag: str) -> dict[str, Any]:
+    labels = _column_labels(roster)
+    decisions = [each.decision for each in logged]
+    rewards = [each.reward for each in logged]
+    return {
         "id": [f"{tag}-{row.number}" for row in decisions],
         "number": [row.number for row in decisions],
         "arm": [labels[row.arm] for row in decisions],
@@ -99,17 +107,31 @@ def _columns(rows: list[dict[str, Any]], table: Table, experiment: Experiment) -
         "greedy": [labels[row.greedy] for row in decisions],
         "pseudo": [labels[row.pseudo] for row in decisions],
         "matched": [bool(row.matched) for row in decisions],
-        "clocks": [row.mark for row in decisions],
-        "asked_order": [each["order"] for each in rows],
-        "told_order": [each.get("told") for each in rows],
+        "clocks": [row.clock_steps for row in decisions],
+        "asked_order": [each.asked_order for each in logged],
+        "told_order": [each.told_order for each in logged],
     }
-    if experiment._replica.policy.varying:
-        rounds = [json.loads(row.features) for row in decisions]
-        for place, label in enumerate(labels):
-            for number, column in enumerate(table.arms.columns):
-                values = [each[place][number] if place < len(each) else None for each in rounds]
-                out[f"x_{label}_{column}"] = values
-    return out
+
+
+def _round_columns(logged: list[_Logged], roster: Roster) -> dict[str, list[float | None]]:
+    """The features of every round; empty for arms that were added later."""
+    rounds = [json.loads(each.decision.features or "") for each in logged]
+    return {
+        f"x_{label}_{column}": [
+            table[arm][feature] if arm < len(table) else None for table in rounds
+        ]
+        for arm, label in enumerate(_column_labels(roster))
+        for feature, column in enumerate(roster.arms.columns)
+    }
+
+
+def _column_labels(roster: Roster) -> list[Any]:
+    """The names of the arms, all of one type."""
+    labels = roster.arms.labels
+    return labels if len({type(label) for label in labels}) == 1 else [str(each) for each in labels]
+
+
+# --- import ---
 
 
 def import_log(
@@ -118,126 +140,142 @@ def import_log(
     path: str | Path,
     *,
     features: Any = None,
-    policy: str | None = None,
+    policy: Any = None,
     options: Mapping[str, Any] | None = None,
     seed: int | None = None,
     default_reward: float | None = None,
     reward_after: float | None = None,
 ) -> Experiment:
-    """Make a new experiment of a log that was exported; decisions keep their ids.
+    """Create an experiment from an exported log; decisions keep their ids.
 
-    A Parquet file needs nothing else; what is given here takes the place of what it says.
-    A CSV file needs the policy, and the features of all arms in it, retired ones included.
+    A Parquet file needs nothing else; arguments override what it says. A CSV file needs the
+    policy, and the features of all arms in it, retired ones included.
     """
-    data, made = _load(path)
-    table = Table.loads(json.dumps(made["features"])) if features is None and made else None
+    data, recorded = _load(path)
     if features is not None:
-        table = Table.read(features)
-    if table is None:
-        wanted = f"the table of arms (--features), which {path} does not have"
-        raise InvalidArgument("features", None, wanted)
-    tag, rows = _rows(path, data, table)
-    chosen = policy if policy is not None else made.get("policy")
+        roster = Roster.read(features)
+    elif "features" in recorded:
+        roster = Roster.loads(json.dumps(recorded["features"]))
+    else:
+        raise InvalidArgument("features", None, f"the table of arms, which {path} does not have")
+    tag, rows = _rows(path, data, roster)
+    chosen = policy if policy is not None else recorded.get("policy")
     if chosen is None:
-        wanted = f"the policy's name (--policy): {path} does not say it, a Parquet file would"
-        raise InvalidArgument("policy", None, wanted)
-    check_options(policy_class(chosen), options or {})
-    same = chosen == made.get("policy")
-    default = default_reward if default_reward is not None else made.get("default_reward")
-    after = reward_after if reward_after is not None else made.get("reward_after")
-    values = {float(row.reward or 0.0) for row in rows if row.kind == DEFAULT}
-    if values and (after is None or values != {0.0 if default is None else default}):
-        wanted = f"{', '.join(map(str, sorted(values)))}, and reward_after with it: the log has "
-        wanted += "such rewards (--default-reward, --reward-after)"
-        raise InvalidArgument("default_reward", default, wanted)
-    experiment = create(
+        expected = f"the policy's name, which {path} does not have; a Parquet file would"
+        raise InvalidArgument("policy", None, expected)
+    cls = policy_class(chosen)
+    check_options(cls, options or {})
+    if options is None and policy_name(cls) == recorded.get("policy"):
+        options = recorded.get("options")
+    if default_reward is None:
+        default_reward = recorded.get("default_reward")
+    if reward_after is None:
+        reward_after = recorded.get("reward_after")
+    _check_defaults(rows, default_reward, reward_after)
+    return create(
         url,
         name,
-        table,
-        policy=chosen,
-        options=options if options is not None else (made.get("options") if same else None),
-        seed=seed if seed is not None else made.get("seed"),
-        default_reward=default,
-        reward_after=after,
+        roster,
+        policy=cls,
+        options=options,
+        seed=seed if seed is not None else recorded.get("seed"),
+        default_reward=default_reward,
+        reward_after=reward_after,
         tag=tag,
         rows=rows,
     )
-    return experiment
 
 
 def _load(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    """The columns of a file, and how the experiment was created if the file says so."""
     if Path(path).suffix.lower() not in (".csv", *PARQUET):
         raise InvalidArgument("path", str(path), FILES)
-    read = read_table(path, ("id", "arm", "greedy", "pseudo"))
-    if missing := [each for each in ("id", "arm", "reward") if each not in read.column_names]:
-        raise InvalidArgument(f"{path}: columns", read.column_names, f"{', '.join(missing)} too")
-    made = json.loads((read.schema.metadata or {}).get(METADATA, b"{}"))
-    return read.to_pydict(), made
+    table = read_table(path, ("id", "arm", "greedy", "pseudo"))
+    if missing := [each for each in ("id", "arm", "reward") if each not in table.column_names]:
+        raise InvalidArgument(f"{path}: columns", table.column_names, f"{', '.join(missing)} too")
+    recorded = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
+    return table.to_pydict(), recorded
 
 
-def _rows(path: str | Path, data: dict[str, list[Any]], table: Table) -> tuple[str, list[Row]]:
-    """The log of the decisions of a file, in its order."""
+def _check_defaults(rows: list[Row], default: float | None, after: float | None) -> None:
+    """The default rewards in a log must be those of the new experiment."""
+    defaults = {float(row.reward or 0.0) for row in rows if row.kind == DEFAULT}
+    if defaults and (after is None or defaults != {default or 0.0}):
+        expected = ", ".join(map(str, sorted(defaults)))
+        expected += ", and reward_after with it: the log has such rewards"
+        raise InvalidArgument("default_reward", default, expected)
+
+
+def _rows(path: str | Path, data: dict[str, list[Any]], roster: Roster) -> tuple[str, list[Row]]:
+    """The tag of a file's decisions, and their log in its order."""
     count = len(data["id"])
-    positions = {str(label): place for place, label in enumerate(table.arms.labels)}
+    positions = {str(label): position for position, label in enumerate(roster.arms.labels)}
 
     def column(name: str, default: Any) -> list[Any]:
         return data[name] if name in data else [default] * count
 
     def arms(name: str) -> list[int]:
-        out = []
-        for each in data[name] if name in data else data["arm"]:
-            if str(each) not in positions:
-                raise InvalidArgument(f"{path}: {name}", each, "an arm of the features")
-            out.append(positions[str(each)])
-        return out
+        labels = data[name] if name in data else data["arm"]
+        for label in labels:
+            if str(label) not in positions:
+                raise InvalidArgument(f"{path}: {name}", label, "an arm of the features")
+        return [positions[str(label)] for label in labels]
 
-    _check(path, data)
-    tags, numbers = set(), []
-    for each in data["id"]:
-        tag, _, number = str(each).rpartition("-")
-        tags.add(tag)
-        if not tag or not number.isdecimal() or len(number) > 18:
-            raise InvalidArgument(f"{path}: id", each, "ids of decisions that rolf issued")
-        numbers.append(int(number))
-    if len(tags) > 1 or len(set(numbers)) < count:
-        raise InvalidArgument(f"{path}: id", sorted(tags), "each decision of one experiment once")
-    rounds = _rounds(data, table, count)
-    asked, told = column("asked_at", 0.0), column("told_at", None)
-    ordered: list[tuple[float, Row]] = []
-    parts = zip(
+    _check_values(path, data)
+    tag, numbers = _decision_numbers(path, data["id"])
+    decisions = zip(
         numbers,
+        column("asked_at", 0.0),
         arms("arm"),
         column("probability", None),
         arms("greedy"),
         arms("pseudo"),
-        column("matched", True),
-        column("clocks", 1),
+        map(bool, column("matched", True)),
+        map(int, column("clocks", 1)),
+        _rounds(path, data, roster, count),
+        strict=True,
+    )
+    rewards = zip(
         data["reward"],
+        column("told_at", None),
         column("is_default", False),
         column("asked_order", None),
         column("told_order", None),
         strict=True,
     )
-    for place, part in enumerate(parts):
-        number, arm, chance, greedy, pseudo, matched, clocks, reward, default, first, last = part
-        fixed = (arm, chance, greedy, pseudo, bool(matched))
-        order = 2.0 * number if first is None else float(first)
-        every = None if rounds is None else json.dumps(rounds[place])
-        ordered.append((order, Row(0, DECISION, number, asked[place], *fixed, clocks, every)))
+    ordered: list[tuple[float, Row]] = []
+    for decision, (reward, told_at, default, asked_order, told_order) in zip(
+        (Row.decision(*values) for values in decisions), rewards, strict=True
+    ):
+        asked = 2.0 * decision.number if asked_order is None else float(asked_order)
+        ordered.append((asked, decision))
         if reward is None:
             continue
-        row = None if rounds is None else json.dumps(rounds[place][arm])
-        time = asked[place] if told[place] is None else told[place]
+        told = asked + 1.0 if told_order is None else float(told_order)
+        if told <= asked:
+            raise InvalidArgument(f"{path}: told_order", told_order, f"a place after {asked:g}")
         kind = DEFAULT if default else REWARD
-        later = order + 1.0 if last is None else float(last)
-        if later <= order:
-            raise InvalidArgument(f"{path}: told_order", last, f"a place after {order:g}")
-        ordered.append((later, Row(0, kind, number, time, *fixed, 0, row, float(reward))))
+        time = decision.time if told_at is None else told_at
+        ordered.append((told, decision.rewarded(kind, float(reward), time)))
     ordered.sort(key=lambda each: each[0])
-    return (tags.pop() if tags else ""), [row for _, row in ordered]
+    return tag, [row for _, row in ordered]
 
 
-#: what columns of numbers may hold: the least, the most, and in words
+def _decision_numbers(path: str | Path, ids: list[Any]) -> tuple[str, list[int]]:
+    """The tag that all ids share, and the number of each decision."""
+    tags, numbers = set(), []
+    for id in ids:
+        tag, _, number = str(id).rpartition("-")
+        tags.add(tag)
+        if not tag or not number.isdecimal() or len(number) > 18:
+            raise InvalidArgument(f"{path}: id", id, "ids of decisions that rolf issued")
+        numbers.append(int(number))
+    if len(tags) > 1 or len(set(numbers)) < len(ids):
+        raise InvalidArgument(f"{path}: id", sorted(tags), "each decision of one experiment once")
+    return (tags.pop() if tags else ""), numbers
+
+
+#: the smallest and largest value of columns of numbers, and what they hold in words
 LIMITS = {
     "reward": (-math.inf, math.inf, "a finite number"),
     "probability": (0.0, 1.0, "a number from 0 to 1"),
@@ -249,27 +287,33 @@ LIMITS = {
     "matched": (0, 1, "true or false"),
     "is_default": (0, 1, "true or false"),
 }
-EMPTY = ("reward", "probability", "told_at", "told_order")
+MAY_BE_EMPTY = ("reward", "probability", "told_at", "told_order")
 
 
-def _check(path: str | Path, data: dict[str, list[Any]]) -> None:
-    """Whether all columns hold what they should."""
-    for name, (low, high, words) in LIMITS.items():
+def _check_values(path: str | Path, data: dict[str, list[Any]]) -> None:
+    """Raise if a column of numbers holds anything else."""
+    for name, (low, high, expected) in LIMITS.items():
         for row, value in enumerate(data.get(name, ())):
-            if value is None and name in EMPTY:
+            if value is None and name in MAY_BE_EMPTY:
                 continue
             good = isinstance(value, int | float) and math.isfinite(value) and low <= value <= high
             if not good or (name == "clocks" and value != int(value)):
-                raise InvalidArgument(f"{path}: {name}", f"{value!r} in row {row}", words)
+                raise InvalidArgument(f"{path}: {name}", f"{value!r} in row {row}", expected)
 
 
-def _rounds(data: dict[str, list[Any]], table: Table, count: int) -> list[Any] | None:
-    """The features of every round, (K, d) each, where the log has them."""
-    labels, columns = table.arms.labels, table.arms.columns
+def _rounds(
+    path: str | Path, data: dict[str, list[Any]], roster: Roster, count: int
+) -> list[str | None]:
+    """The (K, d) features of every round as JSON, where the log has them."""
+    labels, columns = roster.arms.labels, roster.arms.columns
     names = [[f"x_{label}_{column}" for column in columns] for label in labels]
     if not all(name in data for row in names for name in row):
-        return None
-    out = [[[data[name][place] for name in row] for row in names] for place in range(count)]
-    if any(value is None for each in out for row in each for value in row):
-        raise ExperimentError("a round of the log lacks features of some arms")
-    return out
+        return [None] * count
+    rounds: list[str | None] = []
+    for place in range(count):
+        table = [[data[name][place] for name in row] for row in names]
+        if any(value is None for row in table for value in row):
+            raise ExperimentError("a round of the log lacks features of some arms")
+        checked = number_table(table, f"{path}: features of row {place}")
+        rounds.append(json.dumps(checked.tolist()))
+    return rounds

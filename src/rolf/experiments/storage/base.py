@@ -1,35 +1,43 @@
-"""What every store promises, and which store a URL means.
+"""What every store promises.
 
-An experiment is one record, its log and a snapshot. The log is the truth: rows are added and
-never changed. Of one decision it holds
+An experiment is a record, a log and a snapshot. The log is the truth: rows are added and never
+changed. For each decision it holds
 
-* the decision: the round's number, the arm and all that the update will need;
-* its reward, a copy of the decision with the reward and the time it came, so that a reader
-  never looks back; or first the default reward, then a late real one.
+* the decision: its number, the arm and everything that the update will need;
+* its reward: a copy of the decision with the reward and the time it came, so that a reader
+  never has to look back. A late reward follows the default reward that it replaces.
 
-Rows have a sequence number, the canonical order in which the log is folded into a state. One
-more kind of row changes the arms. (experiment, number, kind) is unique: it makes ``tell``
-idempotent and keeps two decisions from having one number.
+One more kind of row changes the arms. The sequence numbers of the rows are the canonical order in
+which the log is folded into a state. (experiment, number, kind) is unique, which makes ``tell``
+idempotent and keeps two decisions from sharing a number.
+
+Tests for every store are in ``rolf.testing.storage``.
 """
 
 from __future__ import annotations
 
-import re
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from rolf.errors import InvalidArgument, StorageUnavailable
+from rolf.errors import StorageUnavailable
 
 DECISION, REWARD, DEFAULT, CHANGE = 1, 2, 3, 4
 
-#: the layout of the tables
+#: version of the table layout
 SCHEMA = 2
+
+#: a row as read from the log: a ``Row``, or a plain tuple in its order
+LogRow: TypeAlias = tuple[Any, ...]
 
 
 class Row(NamedTuple):
-    """One row of the log. Arms are positions; ``features`` is JSON."""
+    """A row of the log, column by column. Arms are positions; ``features`` is JSON.
+
+    The column ``mark`` means one thing for decisions and another for rewards: read it as
+    ``clock_steps`` or as ``replaces_default``.
+    """
 
     seq: int
     kind: int
@@ -40,23 +48,59 @@ class Row(NamedTuple):
     greedy: int = 0
     pseudo: int = 0
     matched: bool = True
-    mark: int = 0  # decision: which clocks went on, as bits; reward: 1 if it replaces a default
-    features: str | None = None  # decision: of all arms, reward: of its arm, where they vary
+    mark: int = 0
+    features: str | None = None  # if they vary: of all arms for a decision, of its arm for a reward
     reward: float | None = None
+
+    @property
+    def clock_steps(self) -> int:
+        """Of a decision: which entries of the policy's clock it advanced, as bits."""
+        return self.mark
+
+    @property
+    def replaces_default(self) -> bool:
+        """Of a reward: whether a default reward was recorded before it."""
+        return bool(self.mark)
+
+    @classmethod
+    def decision(
+        cls,
+        number: int,
+        time: float,
+        arm: int,
+        probability: float | None,
+        greedy: int,
+        pseudo: int,
+        matched: bool,
+        clock_steps: int,
+        features: str | None,
+    ) -> Row:
+        fixed = (arm, probability, greedy, pseudo, matched)
+        return cls(0, DECISION, number, time, *fixed, clock_steps, features)
+
+    def rewarded(
+        self, kind: int, reward: float, time: float, *, replaces_default: bool = False
+    ) -> Row:
+        """The row that records a reward of this decision."""
+        features = self.features and json.dumps(json.loads(self.features)[self.arm])
+        mark = int(replaces_default)
+        return self._replace(
+            seq=0, kind=kind, time=time, mark=mark, features=features, reward=reward
+        )
 
 
 COLUMNS = ", ".join(Row._fields)
 
 
 class Record(NamedTuple):
-    """How an experiment was made."""
+    """How an experiment was created."""
 
     id: int
     name: str
-    tag: str  # begins the id of every decision
+    tag: str  # the ids of its decisions start with it
     policy: str
     options: str  # JSON
-    features: str  # JSON: the table of arms as it was at first
+    features: str  # JSON: the roster of arms at the start
     seed: int
     default_reward: float | None
     reward_after: float | None
@@ -77,48 +121,57 @@ class Snapshot(NamedTuple):
 class Reader:
     """How far one process has read the log of one experiment.
 
-    While nobody else writes, what this process writes is taken in at once and nothing is read
-    before it. Otherwise the log is read first, and rows of its own come back in their order.
+    As long as nobody else writes, the rows that this process writes are applied at once, and
+    nothing has to be read before a write. Once others write too, the log is read first, and the
+    process's own rows come back from it in their order.
     """
 
     def __init__(self, experiment: int) -> None:
         self.experiment = experiment
-        self.crowded = False  # whether others wrote, the last time
-        self.own: set[int] = set()  # rows written, but not taken in yet
+        self.contended = False  # whether others have been writing
+        self.own_unread: set[int] = set()  # rows written by this process, but not read back
 
-    def looked(self, rows: Sequence[Any]) -> None:
-        """All that there is has been read; these rows were new."""
-        self.crowded = any(row[0] not in self.own for row in rows)
-        self.own.clear()
+    def caught_up(self, rows: Iterable[LogRow]) -> None:
+        """The whole log has been read; these rows were new."""
+        self.contended = any(row[0] not in self.own_unread for row in rows)
+        self.own_unread.clear()
 
 
 class Written(NamedTuple):
-    """What was recorded, and what of it is to be taken in now: all or nothing."""
+    """The rows that were recorded, and those of them to apply right away: all or none."""
 
-    rows: list[Any]
-    fresh: list[Any]
-
-
-Make: TypeAlias = Callable[[list[Any]], list[Row]]
+    rows: list[Row]
+    apply_now: Sequence[LogRow]
 
 
-class ConnectionRenewed(StorageUnavailable):
-    """The connection was lost and made anew before rows were added."""
+class Told(NamedTuple):
+    """The rewards on record, None for unknown decisions, and the rows to apply right away."""
+
+    rewards: list[float | None]
+    apply_now: Sequence[LogRow] = ()
+
+
+#: given the rows that the reader has not seen, the rows to add
+MakeRows: TypeAlias = Callable[[Sequence[LogRow]], list[Row]]
+
+
+class Reconnected(StorageUnavailable):
+    """The connection was lost and restored before any rows were added."""
 
 
 class Store(ABC):
-    """A database of experiments. Rows read are tuples in the order of ``Row``."""
+    """A database of experiments."""
 
     @property
-    def renewals(self) -> int:
-        """How often a lost connection was made anew: what was read before may be gone."""
+    def reconnects(self) -> int:
+        """How many times a lost connection was restored: rows read before may be gone."""
         return 0
 
     @abstractmethod
     def create(self, record: Record, rows: Sequence[Row] = ()) -> Record | None:
-        """Add an experiment, if need be with a log in this order, all or nothing.
+        """Add an experiment, optionally with a log in this order, all or nothing.
 
-        It gets an id of the store's. None if the name is taken.
+        The store assigns the id. None if the name is taken.
         """
 
     @abstractmethod
@@ -132,46 +185,50 @@ class Store(ABC):
 
     @abstractmethod
     def reader(self, experiment: int, after: int) -> Reader:
-        """A reader that begins after a row of the canonical order."""
+        """A reader that starts after a row of the canonical order."""
 
     @abstractmethod
-    def read(self, reader: Reader, upto: int | None = None) -> list[Any]:
-        """All rows that the reader has not been given yet, in order, if need be up to one.
+    def read(self, reader: Reader, upto: int | None = None) -> list[LogRow]:
+        """All rows that the reader has not been given yet, in order, optionally up to one.
 
-        A row of a transaction that ended late may be given after rows that follow it in the
+        A row whose transaction ended late may be given after rows that follow it in the
         canonical order.
         """
 
     @abstractmethod
     def settle(self, experiment: int) -> int:
-        """The highest row, once no row before it can still come."""
+        """The highest row, once no earlier row can appear any more."""
 
     @abstractmethod
-    def write(self, reader: Reader, make: Make) -> Written:
+    def write(self, reader: Reader, make_rows: MakeRows) -> Written:
         """Add rows in one durable transaction.
 
-        ``make`` is given what the reader has not seen and answers with the rows to add, whose
-        ``seq`` is set here. It may be called again. It knows all rewards that were recorded
-        before this call, and all decisions before its own.
+        ``make_rows`` is given what the reader has not seen and answers with the rows to add,
+        whose ``seq`` is set here. It may be called again. It knows every reward recorded before
+        this call, and every decision that precedes its own.
         """
 
     @abstractmethod
     def tell(
-        self, reader: Reader, rewards: Sequence[tuple[int, float]], time: float, careful: bool
-    ) -> tuple[list[float | None], list[Any]]:
-        """Record the rewards of decisions, all or none.
+        self,
+        reader: Reader,
+        rewards: Sequence[tuple[int, float]],
+        time: float,
+        *,
+        has_defaults: bool,
+    ) -> Told:
+        """Record the rewards of decisions, given by number, all or none.
 
-        Answers with the rewards on record, None where there is no such decision, and with the
-        rows to be taken in now. If a reward differs from what was to be recorded, nothing is.
-        ``careful``: the experiment has default rewards.
+        If a reward on record differs from the one to be recorded, or a decision is unknown,
+        nothing is written. ``has_defaults``: whether the experiment has default rewards.
         """
 
     @abstractmethod
     def expire(self, experiment: int, numbers: Sequence[int], reward: float, time: float) -> None:
-        """Record the default reward of decisions that have none."""
+        """Record the default reward of those decisions that have no reward."""
 
     @abstractmethod
-    def log(self, experiment: int, after: int, upto: int | None) -> Iterator[Any]:
+    def log(self, experiment: int, after: int, upto: int | None) -> Iterator[LogRow]:
         """Rows of the log in the canonical order."""
 
     @abstractmethod
@@ -179,49 +236,11 @@ class Store(ABC):
 
     @abstractmethod
     def save(self, experiment: int, snapshot: Snapshot) -> None:
-        """Keep a snapshot, unless there is a later one."""
+        """Store a snapshot, unless there is a later one."""
 
     @abstractmethod
     def forget(self, experiment: int) -> None:
-        """Drop the snapshot."""
+        """Delete the snapshot."""
 
     @abstractmethod
     def close(self) -> None: ...
-
-
-def chunked(read: Callable[[int], list[Any]], after: int, size: int) -> Iterator[Any]:
-    """Rows in order, ``size`` at a time: ``read`` gives those that follow a row."""
-    while True:
-        rows = read(after)
-        yield from rows
-        if len(rows) < size:
-            return
-        after = rows[-1][0]
-
-
-def without_password(url: str) -> str:
-    """A URL, or text with one, as it may be shown."""
-    return re.sub(r"://[^/]*@", "://...@", url)
-
-
-def connect(url: str, *, create: bool = True) -> Store | None:
-    """The store of a URL; None if it would have to be made and is not to be."""
-    wanted = "memory://, sqlite:///file.db or postgresql://user@host/database"
-    if not isinstance(url, str) or "\0" in url:
-        raise InvalidArgument("url", url, wanted)
-    scheme, mark, rest = url.partition("://")
-    if mark and scheme == "memory":
-        from rolf.experiments.storage.memory import MemoryStore
-
-        return MemoryStore(rest)
-    if mark and scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        from rolf.experiments.storage.sqlite import SQLiteStore
-
-        path = Path(rest[1:])
-        there = path.exists() and path.stat().st_size > 0
-        return SQLiteStore(rest[1:]) if create or there else None
-    if mark and scheme in ("postgresql", "postgres") and rest:
-        from rolf.experiments.storage.postgres import PostgresStore
-
-        return PostgresStore(url)
-    raise InvalidArgument("url", without_password(url), wanted)

@@ -1,60 +1,59 @@
-"""Experiments in the memory of this process: for trying out, and for tests."""
+"""Experiments in the memory of this process: for trying things out, and for tests."""
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from rolf.errors import UnknownExperiment
 from rolf.experiments.storage.base import (
     DECISION,
     DEFAULT,
     REWARD,
-    Make,
+    LogRow,
+    MakeRows,
     Reader,
     Record,
     Row,
     Snapshot,
     Store,
+    Told,
     Written,
 )
 
 
-class _Kept:
-    """One experiment: its record, its log, and where each row of a decision is."""
+class _Experiment:
+    """A record, its log, and each row of the log by number and kind."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
         self.rows: list[Row] = []
-        self.found: dict[tuple[int, int], Row] = {}
+        self.by_number: dict[tuple[int, int], Row] = {}
         self.snapshot: Snapshot | None = None
 
     def add(self, row: Row) -> Row:
         row = row._replace(seq=len(self.rows) + 1)
         self.rows.append(row)
-        self.found[row.number, row.kind] = row
+        self.by_number[row.number, row.kind] = row
         return row
 
-    def reward(self, number: int, kind: int, reward: float, time: float) -> None:
-        decision = self.found[number, DECISION]
-        late = kind == REWARD and (number, DEFAULT) in self.found
-        row = decision.features and json.dumps(json.loads(decision.features)[decision.arm])
-        self.add(
-            decision._replace(kind=kind, time=time, mark=int(late), features=row, reward=reward)
-        )
+    def add_reward(self, number: int, kind: int, reward: float, time: float) -> None:
+        decision = self.by_number[number, DECISION]
+        late = kind == REWARD and (number, DEFAULT) in self.by_number
+        self.add(decision.rewarded(kind, reward, time, replaces_default=late))
 
 
-class _Space:
+class _Database:
+    """All experiments of one URL."""
+
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.kept: dict[int, _Kept] = {}
-        self.made = 0
+        self.experiments: dict[int, _Experiment] = {}
+        self.last_id = 0
 
 
-_spaces: dict[str, _Space] = {}
-_guard = threading.Lock()
+_databases: dict[str, _Database] = {}
+_databases_lock = threading.Lock()
 
 
 class MemoryReader(Reader):
@@ -64,108 +63,119 @@ class MemoryReader(Reader):
 
 
 class MemoryStore(Store):
-    """Shared by all that open the same URL in this process; gone with it."""
+    """Shared by everything in this process that opens the same URL; gone when it ends."""
 
     def __init__(self, name: str) -> None:
-        with _guard:
-            self._space = _spaces.setdefault(name, _Space())
+        with _databases_lock:
+            self._database = _databases.setdefault(name, _Database())
+        self._lock = self._database.lock
 
-    def _kept(self, experiment: int) -> _Kept:
+    def _experiment(self, experiment: int) -> _Experiment:
         try:
-            return self._space.kept[experiment]
+            return self._database.experiments[experiment]
         except KeyError:
             raise UnknownExperiment("the experiment has been deleted") from None
 
     def create(self, record: Record, rows: Sequence[Row] = ()) -> Record | None:
-        with self._space.lock:
+        with self._lock:
             if self.find(record.name) is not None:
                 return None
-            self._space.made += 1
-            record = record._replace(id=self._space.made)
-            kept = self._space.kept[record.id] = _Kept(record)
+            self._database.last_id += 1
+            record = record._replace(id=self._database.last_id)
+            experiment = self._database.experiments[record.id] = _Experiment(record)
             for row in rows:
-                kept.add(row)
+                experiment.add(row)
             return record
 
     def find(self, name: str) -> Record | None:
-        with self._space.lock:
-            found = [k.record for k in self._space.kept.values() if k.record.name == name]
-            return found[0] if found else None
+        with self._lock:
+            records = (each.record for each in self._database.experiments.values())
+            return next((record for record in records if record.name == name), None)
 
     def names(self) -> list[str]:
-        with self._space.lock:
-            return sorted(kept.record.name for kept in self._space.kept.values())
+        with self._lock:
+            return sorted(each.record.name for each in self._database.experiments.values())
 
     def delete(self, experiment: int) -> None:
-        with self._space.lock:
-            self._space.kept.pop(experiment, None)
+        with self._lock:
+            self._database.experiments.pop(experiment, None)
 
     def reader(self, experiment: int, after: int) -> Reader:
         return MemoryReader(experiment, after)
 
-    def read(self, reader: Reader, upto: int | None = None) -> list[Any]:
+    def read(self, reader: Reader, upto: int | None = None) -> list[LogRow]:
         assert isinstance(reader, MemoryReader)
-        with self._space.lock:
-            rows = self._kept(reader.experiment).rows[reader.after : upto]
+        with self._lock:
+            rows = self._experiment(reader.experiment).rows[reader.after : upto]
             reader.after += len(rows)
             return list(rows)
 
     def settle(self, experiment: int) -> int:
-        with self._space.lock:
-            return len(self._kept(experiment).rows)
+        with self._lock:
+            return len(self._experiment(experiment).rows)
 
-    def write(self, reader: Reader, make: Make) -> Written:
+    def write(self, reader: Reader, make_rows: MakeRows) -> Written:
         assert isinstance(reader, MemoryReader)
-        with self._space.lock:
-            kept = self._kept(reader.experiment)
-            rows = [kept.add(row) for row in make(self.read(reader))]
-            reader.after = len(kept.rows)
+        with self._lock:
+            experiment = self._experiment(reader.experiment)
+            rows = [experiment.add(row) for row in make_rows(self.read(reader))]
+            reader.after = len(experiment.rows)
             return Written(rows, rows)
 
     def tell(
-        self, reader: Reader, rewards: Sequence[tuple[int, float]], time: float, careful: bool
-    ) -> tuple[list[float | None], list[Any]]:
-        with self._space.lock:
-            kept = self._kept(reader.experiment)
-            known: dict[int, float | None] = {}
+        self,
+        reader: Reader,
+        rewards: Sequence[tuple[int, float]],
+        time: float,
+        *,
+        has_defaults: bool,
+    ) -> Told:
+        with self._lock:
+            experiment = self._experiment(reader.experiment)
+            by_number = experiment.by_number
+            recorded: dict[int, float | None] = {}
             for number, reward in rewards:
-                if (number, DECISION) not in kept.found:
-                    known[number] = None
-                elif (number, REWARD) in kept.found:
-                    known[number] = kept.found[number, REWARD].reward
+                if (number, DECISION) not in by_number:
+                    recorded[number] = None
+                elif (number, REWARD) in by_number:
+                    recorded[number] = by_number[number, REWARD].reward
                 else:
-                    known.setdefault(number, reward)
-            out = [known[number] for number, _ in rewards]
-            if out == [reward for _, reward in rewards]:
+                    recorded.setdefault(number, reward)
+            on_record = [recorded[number] for number, _ in rewards]
+            if on_record == [reward for _, reward in rewards]:
                 for number, reward in rewards:
-                    if (number, REWARD) not in kept.found:
-                        kept.reward(number, REWARD, reward, time)
-            return out, []
+                    if (number, REWARD) not in by_number:
+                        experiment.add_reward(number, REWARD, reward, time)
+            return Told(on_record)
 
     def expire(self, experiment: int, numbers: Sequence[int], reward: float, time: float) -> None:
-        with self._space.lock:
-            kept = self._kept(experiment)
+        with self._lock:
+            stored = self._experiment(experiment)
             for number in numbers:
-                if not {(number, REWARD), (number, DEFAULT)} & kept.found.keys():
-                    kept.reward(number, DEFAULT, reward, time)
+                if not {(number, REWARD), (number, DEFAULT)} & stored.by_number.keys():
+                    stored.add_reward(number, DEFAULT, reward, time)
 
-    def log(self, experiment: int, after: int, upto: int | None) -> Iterator[Any]:
-        with self._space.lock:
-            return iter(self._kept(experiment).rows[after:upto])
+    def log(self, experiment: int, after: int, upto: int | None) -> Iterator[LogRow]:
+        with self._lock:
+            return iter(self._experiment(experiment).rows[after:upto])
 
     def snapshot(self, experiment: int) -> Snapshot | None:
-        with self._space.lock:
-            return self._kept(experiment).snapshot
+        with self._lock:
+            return self._experiment(experiment).snapshot
 
     def save(self, experiment: int, snapshot: Snapshot) -> None:
-        with self._space.lock:
-            kept = self._kept(experiment)
-            if kept.snapshot is None or kept.snapshot.upto <= snapshot.upto:
-                kept.snapshot = snapshot
+        with self._lock:
+            stored = self._experiment(experiment)
+            if stored.snapshot is None or stored.snapshot.upto <= snapshot.upto:
+                stored.snapshot = snapshot
 
     def forget(self, experiment: int) -> None:
-        with self._space.lock:
-            self._kept(experiment).snapshot = None
+        with self._lock:
+            self._experiment(experiment).snapshot = None
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to release."""
+
+
+def open_store(url: str, create: bool) -> MemoryStore:
+    return MemoryStore(url.partition("://")[2])

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that is made anew when it is lost."""
+"""A connection to PostgreSQL that is restored when it is lost."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolf.errors import MissingExtra, RolfError, StorageError, StorageUnavailable, UnusableStorage
 from rolf.experiments.storage import schema
-from rolf.experiments.storage.base import SCHEMA, ConnectionRenewed, without_password
+from rolf.experiments.storage.base import SCHEMA, Reconnected
 from rolf.experiments.storage.postgres_sql import PREPARED, SETTINGS
+from rolf.experiments.storage.urls import without_password
 
 if TYPE_CHECKING:
     import psycopg
 
 T = TypeVar("T")
 
-SETUP = 0x524F4C46  # the advisory lock under which tables are made
+SETUP_LOCK = 0x524F4C46  # the advisory lock for creating tables
 
 
 class Link:
-    """A database that a ``postgresql://`` URL names, with the tables of today."""
+    """A connection to the database of a ``postgresql://`` URL, with its tables up to date."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -35,67 +36,65 @@ class Link:
         self._lock = threading.RLock()
         self._connection: psycopg.Connection[Any] | None = None
         self._process = 0
-        self.renewals = 0
+        self.reconnects = 0
         self.run(lambda connection: None)
 
     def _connect(self) -> psycopg.Connection[Any]:
-        """The connection of this process: one that was made before a fork is not ours."""
-        kept = self._connection
-        if kept is not None and self._process == os.getpid() and not kept.closed:
-            return kept
-        self._inherited = kept  # kept alive: to close it would end it for the parent as well
+        """The connection of this process; one opened before a fork belongs to the parent."""
+        current = self._connection
+        if current is not None and self._process == os.getpid() and not current.closed:
+            return current
+        self._inherited = current  # never closed: that would end it for the parent too
         module = self.psycopg
-        made: psycopg.Connection[Any]
+        connection: psycopg.Connection[Any]
         try:
-            made = module.connect(self.url, autocommit=True, connect_timeout=10)
+            connection = module.connect(self.url, autocommit=True, connect_timeout=10)
         except module.ProgrammingError as error:
             words = without_password(_short(error))
             raise StorageUnavailable(f"PostgreSQL: not a usable URL ({words})") from None
         except module.Error as error:
             raise StorageUnavailable(f"PostgreSQL: cannot be reached ({_short(error)})") from error
-        made.isolation_level = module.IsolationLevel.READ_COMMITTED
-        made.prepare_threshold = None  # ours are prepared by name, and outlive a rollback
+        connection.isolation_level = module.IsolationLevel.READ_COMMITTED
+        connection.prepare_threshold = None  # ours are prepared by name and outlive a rollback
         try:
-            made.execute(SETTINGS, prepare=False)
-            self._prepare(made)
+            connection.execute(SETTINGS, prepare=False)
+            self._prepare(connection)
             for statement in PREPARED:
-                made.execute(statement.encode())
+                connection.execute(statement.encode())
         except BaseException:
-            made.close()
+            connection.close()
             raise
-        self._connection, self._process = made, os.getpid()
-        return made
+        self._connection, self._process = connection, os.getpid()
+        return connection
 
-    def _prepare(self, made: psycopg.Connection[Any]) -> None:
-        """Make the tables, or bring those of an older version up to date."""
-        if self._version(made) == SCHEMA:
+    def _prepare(self, connection: psycopg.Connection[Any]) -> None:
+        """Create the tables, or migrate those of an older version."""
+        if self._version(connection) == SCHEMA:
             return
-        # Not within the transaction: it would not notice what was made while it waited.
-        made.execute("SELECT pg_advisory_lock(%s)", (SETUP,))
+        # Locked outside the transaction, which would not see tables created while it waited.
+        connection.execute("SELECT pg_advisory_lock(%s)", (SETUP_LOCK,))
         try:
-            version = self._version(made)  # another process may have been faster
+            version = self._version(connection)  # another process may have been faster
             if version == SCHEMA:
                 return
-            with made.transaction():
-                made.execute("CREATE SEQUENCE IF NOT EXISTS rolf_sequence")
+            with connection.transaction():
+                connection.execute("CREATE SEQUENCE IF NOT EXISTS rolf_sequence")
                 for statement in schema.steps(version, schema.POSTGRES):
-                    made.execute(statement.encode())
+                    connection.execute(statement.encode())
         finally:
-            if not made.closed:
-                made.execute("SELECT pg_advisory_unlock(%s)", (SETUP,))
+            if not connection.closed:
+                connection.execute("SELECT pg_advisory_unlock(%s)", (SETUP_LOCK,))
 
-    def _version(self, made: psycopg.Connection[Any]) -> int | None:
-        found = made.execute(
+    def _version(self, connection: psycopg.Connection[Any]) -> int | None:
+        tables = connection.execute(
             "SELECT to_regclass('rolf_meta'), to_regclass('rolf_experiments')"
         ).fetchone()
-        assert found is not None
-        meta, experiments = found
-        if meta is None and experiments is None:
+        if tables == (None, None):
             return None
         row = None
         with suppress(self.psycopg.errors.UndefinedTable, self.psycopg.errors.UndefinedColumn):
-            row = made.execute("SELECT version FROM rolf_meta").fetchone()
-        if row is None or not schema.known(row[0]):
+            row = connection.execute("SELECT version FROM rolf_meta").fetchone()
+        if row is None or not schema.is_version(row[0]):
             raise UnusableStorage("PostgreSQL: the tables called rolf_... are not rolf's")
         if row[0] > SCHEMA:
             known = f"layout {row[0]}, this one knows {SCHEMA}"
@@ -103,20 +102,20 @@ class Link:
         return int(row[0])
 
     def run(self, action: Callable[[psycopg.Connection[Any]], T], *, repeat: bool = True) -> T:
-        """Do something, once more if the connection is lost.
+        """Run an action, and repeat it if the connection is lost.
 
         Everything may be done twice: tells are idempotent, and a decision that was recorded but
-        never answered is one that waits. What rests on what was read before is not to be
-        repeated: ConnectionRenewed is raised instead.
+        never answered just waits. An action that depends on rows read earlier must not be
+        repeated: with ``repeat=False`` Reconnected is raised instead.
         """
         with self._lock:
             try:
                 return self._try(action)
             except _Lost as lost:
-                self.renewals += 1
+                self.reconnects += 1
                 if not repeat:
-                    self._try(lambda connection: None)  # or it is out of reach
-                    raise ConnectionRenewed(f"PostgreSQL: {_lost(lost)}") from lost.__cause__
+                    self._try(lambda connection: None)  # raises if the server is out of reach
+                    raise Reconnected(f"PostgreSQL: {_lost(lost)}") from lost.__cause__
                 try:
                     return self._try(action)
                 except _Lost as again:
@@ -163,6 +162,6 @@ def _lost(lost: _Lost) -> str:
 
 
 def _short(error: BaseException | None) -> str:
-    """The first line of what the server said, which has no password in it."""
+    """The first line of the server's message, which contains no password."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__

@@ -1,11 +1,11 @@
-"""The statements of the PostgreSQL store."""
+"""The SQL statements of the PostgreSQL store."""
 
 from __future__ import annotations
 
 from rolf.experiments.storage.base import COLUMNS, DECISION, DEFAULT, REWARD, Row
 
-WRITTEN = ", ".join(Row._fields[1:])
-KINDS = (
+INSERTED_COLUMNS = ", ".join(Row._fields[1:])
+COLUMN_TYPES = (
     "int2",
     "int8",
     "float8",
@@ -18,7 +18,8 @@ KINDS = (
     "text",
     "float8",
 )
-#: all statements find their rows by an index, whatever the planner knows of the tables
+#: Commits wait for the disk, and every statement finds its rows by an index, whatever the planner
+#: knows about the tables.
 SETTINGS = """
 SELECT set_config('synchronous_commit', 'on', false)
 WHERE current_setting('synchronous_commit') = 'off';
@@ -32,36 +33,36 @@ SET jit = off;
 SET extra_float_digits = 1;
 SET lock_timeout = '30s';
 SET default_transaction_isolation = 'read committed'"""
-XMIN = "pg_snapshot_xmin(pg_current_snapshot())::text"
-XID = "pg_current_xact_id()::text"
+OLDEST_RUNNING = "pg_snapshot_xmin(pg_current_snapshot())::text"
+TRANSACTION = "pg_current_xact_id()::text"
 LOG = f"""
 SELECT {COLUMNS} FROM rolf_log
 WHERE experiment = %s::int8 AND seq > %s::int8 AND seq <= %s::int8 ORDER BY seq"""
-RECENT = LOG.replace(" FROM", f", {XMIN} FROM", 1)
-ADD = f"""
-INSERT INTO rolf_log (experiment, {WRITTEN})
-SELECT id, {", ".join(f"%s::{kind}" for kind in KINDS)} FROM rolf_experiments
-WHERE id = %s::int8 RETURNING seq, {XID}, {XMIN}"""
-ADD_ALONE = ADD.replace(
+RECENT = LOG.replace(" FROM", f", {OLDEST_RUNNING} FROM", 1)
+INSERT = f"""
+INSERT INTO rolf_log (experiment, {INSERTED_COLUMNS})
+SELECT id, {", ".join(f"%s::{type}" for type in COLUMN_TYPES)} FROM rolf_experiments
+WHERE id = %s::int8 RETURNING seq, {TRANSACTION}, {OLDEST_RUNNING}"""
+INSERT_IF_ALL_SEEN = INSERT.replace(
     " RETURNING",
     " AND (SELECT count(*) FROM rolf_log WHERE experiment = %s::int8 AND seq > %s::int8)"
     " = %s::int8 AND pg_try_advisory_xact_lock(%s::int4, %s::int4) RETURNING",
 )
-#: to read and then add rows, without waiting for the disk: asks of one experiment take turns
+#: to read and then add rows without waiting for the disk; in turn with other asks
 BEGIN = "BEGIN; SET LOCAL synchronous_commit = off"
-TURN = (
-    f"{BEGIN}; SET LOCAL lock_timeout = '{{patience}}ms'; "
-    "SELECT pg_advisory_xact_lock({space}, {turn})"
+BEGIN_TURN = (
+    f"{BEGIN}; SET LOCAL lock_timeout = '{{timeout}}ms'; "
+    "SELECT pg_advisory_xact_lock({key}, {turn})"
 )
 READ = "; EXECUTE rolf_recent({}, {}, {})"
-#: to end it, and to wait for the disk
-DONE = "; COMMIT; SELECT pg_logical_emit_message(true, 'rolf', '')"
+#: to end it, and then wait for the disk
+COMMIT_AND_FLUSH = "; COMMIT; SELECT pg_logical_emit_message(true, 'rolf', '')"
 
 
-def rewarded(number: str, reward: str, source: str = "") -> str:
-    """To add rewards of decisions that have none."""
+def insert_rewards(number: str, reward: str, source: str = "") -> str:
+    """A statement that adds rewards to decisions without one."""
     return f"""
-INSERT INTO rolf_log (experiment, {WRITTEN})
+INSERT INTO rolf_log (experiment, {INSERTED_COLUMNS})
 SELECT experiment, %(kind)s::int2, decision.number, %(time)s::float8, arm, probability, greedy,
     pseudo, matched, (%(kind)s::int2 = {REWARD} AND EXISTS (SELECT 1 FROM rolf_log AS other
         WHERE other.experiment = %(experiment)s::int8 AND other.number = {number}
@@ -74,26 +75,28 @@ WHERE experiment = %(experiment)s::int8 AND decision.number = {number} AND kind 
         AND other.kind IN ({REWARD}, %(kind)s::int2))"""
 
 
-REWARDED_ONE = rewarded("%(number)s::int8", "%(reward)s::float8")
-REWARDED_ONE += f""" RETURNING {COLUMNS}, {XID}, (SELECT count(*) FROM rolf_log AS other
+INSERT_REWARD = insert_rewards("%(number)s::int8", "%(reward)s::float8")
+INSERT_REWARD += f""" RETURNING {COLUMNS}, {TRANSACTION}, (SELECT count(*) FROM rolf_log AS other
     WHERE other.experiment = %(experiment)s::int8 AND other.seq > %(base)s::int8)"""
-REWARDED = rewarded(
-    "given.number",
-    "given.reward",
-    "unnest(%(numbers)s::int8[], %(rewards)s::float8[]) AS given (number, reward), ",
+INSERT_REWARDS = insert_rewards(
+    "told.number",
+    "told.reward",
+    "unnest(%(numbers)s::int8[], %(rewards)s::float8[]) AS told (number, reward), ",
 )
-REWARDED += " ON CONFLICT DO NOTHING"
-HELD = f"""
+INSERT_REWARDS += " ON CONFLICT DO NOTHING"
+LOCK_DECISIONS = f"""
 SELECT 1 FROM rolf_log
 WHERE experiment = %s::int8 AND number = ANY(%s::int8[]) AND kind = {DECISION}
 ORDER BY number FOR UPDATE"""
-KNOWN = f"""
+RECORDED_REWARDS = f"""
 SELECT number, reward FROM rolf_log
 WHERE experiment = %s::int8 AND number = ANY(%s::int8[]) AND kind = {REWARD}"""
-TOP = f"SELECT coalesce(max(seq), 0), {XID} FROM rolf_log WHERE experiment = %s::int8"
-ENDED = "SELECT pg_snapshot_xmin(pg_current_snapshot()) > %s::text::xid8"
-#: transactions that write to the log, but for imports: nobody waits for rows of those
-WRITERS = """
+HIGHEST_ROW = (
+    f"SELECT coalesce(max(seq), 0), {TRANSACTION} FROM rolf_log WHERE experiment = %s::int8"
+)
+TRANSACTIONS_ENDED = "SELECT pg_snapshot_xmin(pg_current_snapshot()) > %s::text::xid8"
+#: other transactions that write to the log, except imports: nobody waits for their rows
+OTHER_WRITERS = """
 SELECT virtualtransaction FROM pg_locks AS writer
 WHERE relation = 'rolf_log'::regclass AND mode = 'RowExclusiveLock' AND pid <> pg_backend_pid()
     AND NOT EXISTS (SELECT 1 FROM pg_locks AS import WHERE import.pid = writer.pid
@@ -101,7 +104,7 @@ WHERE relation = 'rolf_log'::regclass AND mode = 'RowExclusiveLock' AND pid <> p
 
 
 def prepared(name: str, sql: str, *values: str) -> str:
-    """A statement under a name; its values by place, or by these names."""
+    """Prepare a statement; its values are positional, or have these names."""
     for place, value in enumerate(values, 1):
         sql = sql.replace(f"%({value})s", f"${place}")
     for place in range(1, sql.count("%s") + 1):
@@ -109,9 +112,12 @@ def prepared(name: str, sql: str, *values: str) -> str:
     return f"PREPARE {name} AS {sql}"
 
 
+REWARD_VALUES = ("experiment", "kind", "number", "reward", "time", "base")
 PREPARED = (
     prepared("rolf_recent", RECENT),
-    prepared("rolf_add", ADD),
-    prepared("rolf_add_alone", ADD_ALONE),
-    prepared("rolf_reward", REWARDED_ONE, "experiment", "kind", "number", "reward", "time", "base"),
+    prepared("rolf_add", INSERT),
+    prepared("rolf_add_alone", INSERT_IF_ALL_SEEN),
+    prepared(
+        "rolf_reward", INSERT_REWARD, "experiment", "kind", "number", "reward", "time", "base"
+    ),
 )

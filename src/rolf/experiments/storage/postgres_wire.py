@@ -1,6 +1,6 @@
-"""Statements on psycopg's wrapper of libpq itself, without cursors, at half of their cost.
+"""Statements sent through psycopg's wrapper of libpq, without cursors, at half their cost.
 
-For those that every decision and every reward passes through. Values travel as text.
+Used for the statements behind every decision and every reward. Values travel as text.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     import psycopg
 
 
-Wire: TypeAlias = Sequence[Any]  # the values of a row as they come: bytes, or None
+Wire: TypeAlias = Sequence[Any]  # the values of a row as received: bytes, or None
 
 
 def _flag(text: bytes) -> bool:
     return text == b"t"
 
 
-#: how the columns of a row of the log are read, and the number that follows them
+#: how to read the columns of a row of the log, and the number that follows them
 LOADERS: tuple[Callable[[bytes], Any], ...] = (
     int,
     int,
@@ -44,11 +44,11 @@ def call(connection: psycopg.Connection[Any], name: str, values: Sequence[Any]) 
 
 
 def script(connection: psycopg.Connection[Any], statements: str) -> list[list[Wire]]:
-    """Execute several statements, sent together; gives the rows of each."""
+    """Execute several statements that are sent together; returns the rows of each."""
     from psycopg.generators import execute
 
     connection.pgconn.send_query(statements.encode())
-    # Other threads run while this one waits: perhaps for one of them.
+    # Other threads keep running while this one waits, perhaps for one of them.
     return [_rows(result) for result in connection.wait(execute(connection.pgconn))]
 
 
@@ -60,7 +60,7 @@ def log_row(values: Wire) -> tuple[Any, ...]:
 
 
 def literal(connection: psycopg.Connection[Any], value: Any) -> str:
-    """A value as it stands in a statement."""
+    """A value as part of a statement."""
     if value is None:
         return "NULL"
     if isinstance(value, str):
@@ -76,7 +76,7 @@ def _rows(result: Any) -> list[Wire]:
     from psycopg.pq import DiagnosticField, ExecStatus
 
     if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
-        if result.error_field(DiagnosticField.SQLSTATE) is None:  # not the server's words
+        if result.error_field(DiagnosticField.SQLSTATE) is None:  # not from the server
             raise OperationalError(result.error_message.decode(errors="replace"))
         raise error_from_result(result)
     return [

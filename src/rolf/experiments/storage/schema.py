@@ -1,9 +1,8 @@
-"""The tables, and how those of an older version become those of today.
+"""The tables, and the migrations from older versions.
 
-The same in SQLite and PostgreSQL but for the names of types and for the log's order: in
-SQLite writes follow each other, so a row's sequence number is one more than the last; in
-PostgreSQL they overlap, and the number comes from a sequence after the transaction has its own
-number.
+SQLite and PostgreSQL differ only in the names of types and in how rows are numbered. SQLite's
+writes follow one another, so a row's sequence number is one more than the last. PostgreSQL's
+overlap, and the number comes from a sequence, after the transaction has its own number.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ CREATE TABLE rolf_snapshots (
     state TEXT NOT NULL
 )"""
 
-NEXT = "CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('rolf_sequence') END"
+NEXT_SEQ = "CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('rolf_sequence') END"
 
 SQLITE = {
-    "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",  # the id of a deleted one never comes again
+    "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",  # never reuses the id of a deleted one
     "real": "REAL",
     "boolean": "INTEGER",
     "sequence": "",
@@ -67,15 +66,15 @@ POSTGRES = {
     "serial": "BIGSERIAL PRIMARY KEY",
     "real": "DOUBLE PRECISION",
     "boolean": "BOOLEAN",
-    "sequence": f"DEFAULT {NEXT}",
+    "sequence": f"DEFAULT {NEXT_SEQ}",
     "clustered": "",
 }
 
 TABLES = (META, EXPERIMENTS, LOG, NUMBERS, SNAPSHOTS)
 
-#: version -> what makes the next one of it
+#: version -> the statements that lead to the next one
 MIGRATIONS = {
-    # no default rewards, no snapshots
+    # had neither default rewards nor snapshots
     0: (
         "ALTER TABLE rolf_experiments ADD COLUMN default_reward {real}",
         "ALTER TABLE rolf_experiments ADD COLUMN reward_after {real}",
@@ -83,28 +82,29 @@ MIGRATIONS = {
     ),
     1: (),
 }
-#: the same, in PostgreSQL alone
+#: the same, for PostgreSQL only
 MIGRATIONS_POSTGRES = {
-    # every row had the number of its transaction
+    # every row held the number of its transaction
     1: (
         "ALTER TABLE rolf_log DROP COLUMN xid",
-        f"ALTER TABLE rolf_log ALTER COLUMN seq SET DEFAULT {NEXT}",
+        f"ALTER TABLE rolf_log ALTER COLUMN seq SET DEFAULT {NEXT_SEQ}",
     ),
 }
 
 
-def known(version: object) -> bool:
-    """Whether this can be the version of a layout, of today, older or newer."""
+def is_version(version: object) -> bool:
+    """Whether this is the version of a layout: the current one, an older or a newer one."""
     return isinstance(version, int) and (version in MIGRATIONS or version >= SCHEMA)
 
 
 def steps(version: int | None, types: dict[str, str]) -> list[str]:
-    """The statements that lead from a version, or from nothing, to the tables of today."""
+    """The statements that lead from a version, or from nothing, to the current tables."""
     if version is None:
-        moves, last = list(TABLES), f"INSERT INTO rolf_meta VALUES ({SCHEMA})"
+        statements = [*TABLES, f"INSERT INTO rolf_meta VALUES ({SCHEMA})"]
     else:
-        moves, last = [], f"UPDATE rolf_meta SET version = {SCHEMA}"
+        statements = []
         for old in range(version, SCHEMA):
-            moves += MIGRATIONS[old]
-            moves += MIGRATIONS_POSTGRES.get(old, ()) if types is POSTGRES else ()
-    return [each.format(**types) for each in [*moves, last]]
+            statements += MIGRATIONS[old]
+            statements += MIGRATIONS_POSTGRES.get(old, ()) if types is POSTGRES else ()
+        statements.append(f"UPDATE rolf_meta SET version = {SCHEMA}")
+    return [statement.format(**types) for statement in statements]

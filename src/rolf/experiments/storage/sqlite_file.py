@@ -1,4 +1,4 @@
-"""The file of a SQLite store: whose it is, how it is opened, and when it is on the disk."""
+"""The file of a SQLite store: checking it, opening it, and syncing it to the disk."""
 
 from __future__ import annotations
 
@@ -13,36 +13,38 @@ from pathlib import Path
 from rolf.errors import StorageError, StorageUnavailable, UnusableStorage
 
 MAGIC = b"SQLite format 3\x00"
-APPLICATION = 0x524F4C46  # "ROLF", in the header of every file of ours
+APPLICATION_ID = 0x524F4C46  # "ROLF", in the header of every file of ours
 SYNC = getattr(os, "fdatasync", os.fsync)
 
-_opened: dict[tuple[int, str], int] = {}  # connections of a process to a file
-_guard = threading.Lock()
+_open_connections: dict[tuple[int, str], int] = {}  # how many, by process and file
+_open_lock = threading.Lock()
 
 
 def open_file(path: Path) -> sqlite3.Connection:
-    """Connect, after a look at the file unless this process has it open.
+    """Connect, after inspecting the file unless this process has it open already.
 
-    To open a file and close it ends all locks that the process holds on it, SQLite's included.
+    Opening and closing a file releases every lock that the process holds on it, SQLite's too.
     """
     key = (os.getpid(), os.path.realpath(path))
-    with _guard:
-        if not _opened.get(key):
+    with _open_lock:
+        if not _open_connections.get(key):
             inspect(path)
         with translated(path):
-            made = sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
-        _opened[key] = _opened.get(key, 0) + 1
-    return made
+            connection = sqlite3.connect(
+                path, timeout=0.0, isolation_level=None, check_same_thread=False
+            )
+        _open_connections[key] = _open_connections.get(key, 0) + 1
+    return connection
 
 
 def close_file(path: Path, connection: sqlite3.Connection) -> None:
-    with _guard:
+    with _open_lock:
         connection.close()
-        _opened[os.getpid(), os.path.realpath(path)] -= 1
+        _open_connections[os.getpid(), os.path.realpath(path)] -= 1
 
 
 def inspect(path: Path) -> None:
-    """Look at a file's first bytes, without SQLite, which might write to it."""
+    """Check a file's header without SQLite, which might write to the file."""
     try:
         with open(path, "rb") as file:
             head = file.read(100)
@@ -60,23 +62,23 @@ def inspect(path: Path) -> None:
     if len(head) < 100:
         raise UnusableStorage(f"{path}: damaged, it ends after {len(head)} bytes")
     (page,), (changes, pages) = struct.unpack(">H", head[16:18]), struct.unpack(">II", head[24:32])
-    (application,), (valid,) = struct.unpack(">I", head[68:72]), struct.unpack(">I", head[92:96])
-    whole = pages * (65536 if page == 1 else page)
-    if application != APPLICATION:
+    (application_id,), (valid,) = struct.unpack(">I", head[68:72]), struct.unpack(">I", head[92:96])
+    expected_size = pages * (65536 if page == 1 else page)
+    if application_id != APPLICATION_ID:
         raise UnusableStorage(f"{path}: a SQLite database, but not one of rolf's experiments")
     unfinished = any(Path(f"{path}{end}").exists() for end in ("-wal", "-journal"))
-    if changes == valid and size < whole and not unfinished:
-        raise UnusableStorage(f"{path}: damaged, {size} bytes are left of {whole}")
+    if changes == valid and size < expected_size and not unfinished:
+        raise UnusableStorage(f"{path}: damaged, {size} bytes are left of {expected_size}")
 
 
 class Journal:
-    """The write-ahead log of a connection, to wait for the disk outside of SQLite's lock.
+    """The write-ahead log of a connection, synced to the disk outside SQLite's lock.
 
-    A commit that SQLite does not sync is in the log, and seen by others, at once; a sync of the
-    log puts it on the disk, together with every commit before it. So writers need not queue
-    for the disk, and what is acknowledged never rests on something that may yet be lost. Before
-    the log is used again from its start, SQLite has synced it and the database. Nobody deletes
-    the log while this connection is open.
+    A commit that SQLite does not sync is in the log, and visible to others, at once. Syncing the
+    log puts it on the disk together with every commit before it. So writers need not queue for
+    the disk, and nothing that is acknowledged rests on a commit that may still be lost. Before
+    SQLite starts over at the beginning of the log, it syncs both the log and the database. The
+    log is never deleted while this connection is open.
     """
 
     def __init__(self, path: Path) -> None:
@@ -95,20 +97,20 @@ class Journal:
         os.close(self._file)
 
 
-def busy(error: sqlite3.Error) -> bool:
-    """Whether it is others who write."""
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another writer is in the way."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """SQLite's errors as ours."""
+    """Raise SQLite's errors as rolf's own."""
     try:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if busy(error):
+        if is_busy(error):
             raise StorageUnavailable(f"{path}: other processes keep it locked") from error
         if code == sqlite3.SQLITE_FULL:
             raise StorageUnavailable(f"{path}: the disk is full; nothing was recorded") from error

@@ -1,0 +1,403 @@
+"""Tests that every store of experiments must pass.
+
+To test a store of your own, subclass ``StorageContract`` in a test module and define the fixture
+``url``. It gives the URL of an empty database, a new one for every test::
+
+    import pytest
+    from rolf.testing.storage import StorageContract
+
+    class TestMyStore(StorageContract):
+        @pytest.fixture
+        def url(self, tmp_path):
+            return f"mystore://{tmp_path}/experiments"
+
+pytest then runs the inherited tests. A store is a subclass of ``Store`` in
+``rolf.experiments.storage.base``, whose docstrings say what each method promises. The docstring of
+``rolf.experiments.storage.urls`` says how an entry point makes ``mystore://`` URLs known to rolf.
+
+The tests go through ``rolf.open_experiment`` and check what its users rely on: nothing is recorded
+twice or half, every handle sees the same log in the same order, snapshots equal a fold of the log,
+and an experiment continues where it stopped. They use handles and threads of one process. What
+only a database with several processes can show is left to tests of your own: that an acknowledged
+decision or reward survives a crash, and that processes do not disturb each other.
+
+Needs pytest, hypothesis and pandas.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import rolf
+from rolf.errors import (
+    AlreadyTold,
+    ExperimentError,
+    InvalidArgument,
+    UnknownDecision,
+    UnknownExperiment,
+)
+from rolf.experiments import live
+from rolf.experiments.experiment import Experiment
+from rolf.experiments.replica import Replica
+from rolf.experiments.storage.base import CHANGE, DECISION, DEFAULT, REWARD, Row, Snapshot
+
+ARMS = 6
+FEATURES = np.random.default_rng(0).standard_normal((ARMS, 3))
+MEANS = np.random.default_rng(1).uniform(-1, 1, ARMS)
+NAMED_FEATURES = pandas.DataFrame(FEATURES, index=list("abcdef"))
+
+_names = (f"experiment {number}" for number in itertools.count())
+
+
+# --- helpers ---
+
+
+def create_experiment(url: str, name: str = "one", **arguments: Any) -> Experiment:
+    """Create or open an experiment; RoLF-Ridge with fixed features and seed by default."""
+    arguments = {"features": FEATURES, "policy": "rolf-ridge", "seed": 4, **arguments}
+    return rolf.open_experiment(url, name, **arguments)
+
+
+def round_features(experiment: Experiment) -> dict[str, Any]:
+    """The features to pass to ``ask``, if the policy takes any."""
+    return {"features": FEATURES} if experiment._replica.policy.varying else {}
+
+
+def accepted_reward(experiment: Experiment, reward: float) -> float:
+    """The nearest reward that the policy accepts."""
+    return float(np.clip(reward, *experiment._replica.policy.reward_range))
+
+
+def play(experiment: Experiment, rounds: int, seed: int = 0) -> list[Any]:
+    """Ask and tell for some rounds; returns the arms that were chosen."""
+    rng = np.random.default_rng(seed)
+    arms = []
+    for _ in range(rounds):
+        decision = experiment.ask(**round_features(experiment))
+        arms.append(decision.arm)
+        reward = MEANS[decision.arm] + 0.1 * rng.standard_normal()
+        experiment.tell(decision, accepted_reward(experiment, reward))
+    return arms
+
+
+def current_state(experiment: Experiment) -> Snapshot:
+    """The state of an experiment in this process, to the last bit."""
+    experiment._live.sync()
+    return experiment._replica.dump()
+
+
+def folded_state(experiment: Experiment, upto: int | None = None) -> Snapshot:
+    """The state that follows from the log in its canonical order, to the last bit."""
+    replica = Replica(experiment.record)
+    last = experiment._store.settle(experiment.record.id) if upto is None else upto
+    replica.apply(experiment._store.log(experiment.record.id, 0, last))
+    return replica.dump()
+
+
+# --- the contract ---
+
+
+class StorageContract:
+    """What every store promises; a subclass defines the fixture ``url``."""
+
+    @pytest.fixture
+    def url(self) -> str:
+        """The URL of an empty database."""
+        raise NotImplementedError("a subclass of StorageContract defines the fixture url")
+
+    # --- decisions and rewards ---
+
+    def test_ask_and_tell(self, url: str) -> None:
+        with create_experiment(url) as experiment:
+            decision = experiment.ask()
+            assert decision.arm in range(ARMS)
+            assert 0 < decision.probability <= 1
+            experiment.tell(decision, 1.5)
+            batch = experiment.ask(3)
+            experiment.tell_many({batch[0].id: 0.0, batch[2].id: 1.0})
+            status = experiment.status()
+            assert (status.asked, status.told, status.waiting, status.defaults) == (4, 3, 1, 0)
+            assert [arm.arm for arm in status.arms] == list(range(ARMS))
+            assert sum(arm.plays for arm in status.arms) == 4
+            assert json.loads(json.dumps(status.to_dict()))["waiting"] == 1
+            assert len({each.id for each in [decision, *batch]}) == 4
+            assert experiment.estimates().shape == (ARMS,)
+
+    def test_telling_again_changes_nothing(self, url: str) -> None:
+        experiment = create_experiment(url)
+        one, two = experiment.ask(2)
+        experiment.tell(one, 0.5)
+        before = current_state(experiment)
+        experiment.tell(one.id, 0.5)
+        experiment.tell_many([(one, 0.5), (one, 0.5)])
+        with pytest.raises(AlreadyTold, match=r"0\.5 already, not 0\.75"):
+            experiment.tell(one, 0.75)
+        with pytest.raises(AlreadyTold):
+            experiment.tell_many([(two, 0.0), (one, 0.75)])
+        with pytest.raises(AlreadyTold):
+            experiment.tell_many([(two, 0.0), (two, 1.0)])
+        tag = one.id.split("-")[0]
+        for id in ("x", f"{one.id}0", one.id.replace("-", "+"), f"{tag}-99"):
+            with pytest.raises(UnknownDecision, match="not issued"):
+                experiment.tell(id, 0.5)
+        with pytest.raises(UnknownDecision):
+            experiment.tell_many([(two, 0.0), (f"{tag}-99", 0.5)])
+        wrong: Any
+        for wrong in (float("nan"), "1", None):
+            with pytest.raises(InvalidArgument, match="reward"):
+                experiment.tell(two, wrong)
+        assert current_state(experiment) == before
+        experiment.tell(two, 0.0)
+        experiment.tell_many([])
+
+    def test_default_rewards(self, url: str) -> None:
+        ten_seconds = timedelta(seconds=10)
+        experiment = create_experiment(url, default_reward=0.25, reward_after=ten_seconds)
+        now = 1000.0
+        experiment._now = lambda: now
+        late, told, lost = experiment.ask(3)
+        experiment.tell(told, 1.0)
+        now += 9.0
+        assert experiment.status().waiting == 2
+        now += 1.5
+        young = experiment.ask()
+        status = experiment.status()
+        assert (status.asked, status.told, status.defaults, status.waiting) == (4, 1, 2, 1)
+        other = rolf.open_experiment(url, "one")
+        other._now = lambda: now
+        assert other.status() == status
+        other.tell(late, 0.75)
+        other.tell(late, 0.75)
+        with pytest.raises(AlreadyTold):
+            other.tell(late, 0.25)
+        status = experiment.status()
+        assert (status.told, status.defaults, status.waiting) == (2, 1, 1)
+        assert current_state(experiment) == folded_state(other)
+        counts = experiment._replica.state.belief.counts.sum()
+        assert counts == sum(each.matched for each in (late, told, lost))
+        now += 100.0
+        assert experiment.status().waiting == 0
+        experiment.tell(young, 0.25)
+        assert experiment.status().defaults == 1
+        kinds = [(row.kind, row.replaces_default) for row in experiment.log() if row.number == 1]
+        assert kinds == [(DECISION, True), (DEFAULT, False), (REWARD, True)]
+
+    # --- experiments ---
+
+    def test_experiments_are_found_by_name(self, url: str) -> None:
+        create_experiment(url, "b").close()
+        create_experiment(url, "a").close()
+        assert rolf.list_experiments(url) == ["a", "b"]
+        with pytest.raises(UnknownExperiment, match="'c'"):
+            rolf.open_experiment(url, "c")
+        one = rolf.open_experiment(url, "a")
+        decision = one.ask()
+        two = rolf.open_experiment(url, "a")
+        with pytest.raises(InvalidArgument, match="confirm"):
+            one.delete(confirm="b")
+        one.delete(confirm="a")
+        assert rolf.list_experiments(url) == ["b"]
+        with pytest.raises(UnknownExperiment, match="deleted"):
+            two.ask()
+        with pytest.raises(UnknownExperiment, match="deleted"):
+            two.tell(decision, 1.0)
+        assert create_experiment(url, "a").status().asked == 0
+        with pytest.raises(UnknownExperiment):
+            two.ask()
+
+    def test_an_experiment_continues_where_it_stopped(self, url: str) -> None:
+        arguments: dict[str, Any] = {"policy": "rolf-bayes", "options": {"width": 2.0}}
+        experiment = create_experiment(url, **arguments)
+        play(experiment, 30)
+        waiting = experiment.ask()
+        experiment.close()
+        again = rolf.open_experiment(url, "one")
+        again.tell(waiting.id, 0.25)
+        assert again.policy == "rolf-bayes"
+        assert (again.status().asked, again.status().told) == (31, 31)
+        assert current_state(again) == folded_state(again)
+        create_experiment(url, **arguments)
+
+    def test_a_store_takes_a_record_with_its_log(self, url: str) -> None:
+        experiment = create_experiment(url, policy="ucb")
+        play(experiment, 10)
+        store, record = experiment._store, experiment.record
+        rows = experiment.log()
+        assert store.create(record, rows) is None  # the name is taken
+        copy = store.create(record._replace(name="copy"), rows)
+        assert copy is not None
+        assert copy == record._replace(name="copy", id=copy.id)
+        assert copy.id != record.id
+        assert store.find("copy") == copy
+        copied = [Row(*row) for row in store.log(copy.id, 0, None)]
+        assert [row[1:] for row in copied] == [row[1:] for row in rows]
+        opened = rolf.open_experiment(url, "copy")
+        assert current_state(opened).state == current_state(experiment).state
+
+    # --- several handles ---
+
+    def test_two_handles_share_one_experiment(self, url: str) -> None:
+        one = create_experiment(url)
+        two = rolf.open_experiment(url, "one")
+        first, second = one.ask(), two.ask()
+        assert first.id != second.id
+        two.tell(first, 1.0)
+        one.tell(second, 2.0)
+        one.tell(first, 1.0)
+        assert current_state(one) == current_state(two) == folded_state(one)
+        play(one, 10)
+        play(two, 10)
+        assert one.status() == two.status()
+        assert one.status().asked == 22
+
+    def test_a_reader_gets_every_row_once(self, url: str) -> None:
+        experiment = create_experiment(url, policy="ucb")
+        store, id = experiment._store, experiment.record.id
+        reader = store.reader(id, 0)
+        assert store.read(reader) == []
+        play(experiment, 3)
+        seqs = [row[0] for row in store.log(id, 0, None)]
+        assert seqs == sorted(set(seqs))
+        assert store.settle(id) == seqs[-1]
+        assert [row[0] for row in store.log(id, seqs[1], seqs[3])] == seqs[2:4]
+        assert [row[0] for row in store.read(reader, seqs[2])] == seqs[:3]
+        assert [row[0] for row in store.read(reader)] == seqs[3:]
+        assert store.read(reader) == []
+        assert [row[0] for row in store.read(store.reader(id, seqs[1]))] == seqs[2:]
+
+    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(steps=st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(-2, 2))))
+    def test_any_interleaving_of_two_handles(
+        self, url: str, steps: list[tuple[bool, int, int]]
+    ) -> None:
+        name = next(_names)
+        handles = [create_experiment(url, name, policy="ucb"), rolf.open_experiment(url, name)]
+        asked: list[rolf.Decision] = []
+        told: dict[str, int] = {}
+        for second, action, value in steps:
+            handle = handles[second]
+            if action < 4 or not asked:
+                asked += handle.ask(1 + action % 3)
+                continue
+            decision = asked[(action * 7 + value) % len(asked)]
+            if told.setdefault(decision.id, value) == value:
+                handle.tell(decision, value)
+            else:
+                with pytest.raises(AlreadyTold):
+                    handle.tell(decision, value)
+        assert len({decision.id for decision in asked}) == len(asked)
+        first, second_state = (current_state(handle) for handle in handles)
+        assert first == second_state == folded_state(handles[0])
+        status = handles[0].status()
+        assert (status.asked, status.told) == (len(asked), len(told))
+        sums = np.zeros(ARMS)
+        for decision in asked:
+            sums[decision.arm] += told.get(decision.id, 0)
+        assert (handles[0]._replica.state.belief.sums == sums).all()
+        for handle in handles:
+            handle.close()
+
+    def test_threads_share_a_handle(self, url: str) -> None:
+        experiment = create_experiment(url, policy="ucb")
+
+        def work() -> None:
+            for _ in range(20):
+                experiment.tell(experiment.ask(), 1.0)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert experiment.status().told == 80
+        assert experiment._replica.state.belief.counts.sum() == 80
+
+    # --- snapshots ---
+
+    def test_a_snapshot_equals_the_fold_of_the_log(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 25)
+        experiment = create_experiment(url)
+        play(experiment, 60)
+        snapshot = experiment._store.snapshot(experiment.record.id)
+        assert snapshot is not None
+        assert folded_state(experiment, snapshot.upto) == snapshot
+        again = rolf.open_experiment(url, "one")
+        assert again._live.snapshot_upto == snapshot.upto
+        assert current_state(again) == current_state(experiment) == folded_state(experiment)
+        again.rebuild()
+        assert current_state(again) == folded_state(experiment)
+
+    def test_the_latest_snapshot_is_kept(self, url: str) -> None:
+        experiment = create_experiment(url, policy="ucb")
+        store, id = experiment._store, experiment.record.id
+        assert store.snapshot(id) is None
+        for snapshot in (Snapshot(4, "3", "a"), Snapshot(6, "3", "b"), Snapshot(6, "4", "c")):
+            store.save(id, snapshot)
+            assert store.snapshot(id) == snapshot
+        store.save(id, Snapshot(5, "3", "d"))
+        assert store.snapshot(id) == Snapshot(6, "4", "c")
+        store.forget(id)
+        assert store.snapshot(id) is None
+
+    # --- arms that come and go ---
+
+    def test_arms_come_and_go(self, url: str) -> None:
+        experiment = create_experiment(url, features=NAMED_FEATURES)
+        rng = np.random.default_rng(3)
+        for _ in range(40):
+            experiment.tell(experiment.ask(), rng.normal())
+        other = rolf.open_experiment(url, "one")
+        in_flight = experiment.ask(available=["a"])
+        belief = experiment._replica.state.belief
+        counts, sums = belief.counts.copy(), belief.sums.copy()
+        new = pandas.DataFrame(rng.normal(size=(2, 3)), index=["g", "h"])
+        assert experiment.add_arms(new) == ["g", "h"]
+        experiment.retire_arms(["a", "b"])
+        belief = experiment._replica.state.belief
+        assert (belief.counts[:ARMS] == counts).all()
+        assert (belief.sums[:ARMS] == sums).all()
+        assert (belief.counts[ARMS:] == 0).all()
+        experiment.tell(in_flight, 5.0)
+        asked = {other.ask().arm for _ in range(60)}
+        assert not asked & {"a", "b"}
+        assert asked & {"g", "h"}
+        assert current_state(other) == current_state(experiment) == folded_state(experiment)
+        assert [arm.active for arm in other.status().arms] == [False, False] + [True] * 6
+        assert list(other.estimates().index) == list("abcdefgh")
+        with pytest.raises(InvalidArgument, match="not retired"):
+            other.ask(available=["a"])
+        experiment.retire_arms(list("cdefgh"))
+        for handle in (experiment, other):
+            with pytest.raises(ExperimentError, match="all arms are retired"):
+                handle.ask()
+        experiment.add_arms(pandas.DataFrame([[1.0, 2.0, 3.0]], index=["i"]))
+        assert other.ask().arm == "i"
+
+    def test_arms_that_another_handle_changed(self, url: str) -> None:
+        one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
+        (new,) = two.add_arms([[1.0, 2.0, 3.0]])
+        decision = two.ask(available=[new])
+        one.tell(decision, 1.0)
+        assert one.status().told == two.status().told == 1
+        (more,) = two.add_arms([[2.0, 2.0, 3.0]])
+        assert one.ask(1, [more])[0].arm == more
+        two.retire_arms(range(ARMS + 2))
+        with pytest.raises(ExperimentError, match="all arms are retired"):
+            one.ask()
+        two.add_arms([[2.0, 1.0, 3.0]])
+        assert one.ask().arm == ARMS + 2
+        assert current_state(one) == folded_state(two)
+        changes = [row for row in one.log() if row.kind == CHANGE]
+        assert [row.number for row in changes] == [1, 2, 3, 4]

@@ -1,0 +1,232 @@
+"""Experiments on every store: what they refuse, what they recover from, and policies of users."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas
+import pytest
+
+import rolf
+from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument
+from rolf.experiments.storage.base import CHANGE, DECISION, REWARD
+from rolf.policies.arrays import pack, unpack
+from rolf.policies.operations import rebuild
+from rolf.testing.storage import (
+    ARMS,
+    FEATURES,
+    MEANS,
+    NAMED_FEATURES,
+    create_experiment,
+    current_state,
+    folded_state,
+    play,
+)
+from stores import make_url
+
+
+def falsified(snapshot):
+    """The data of a snapshot with wrong counts, which can be loaded all the same."""
+    data = json.loads(snapshot.state)
+    data["told"][0] += 5
+    data["arrays"]["belief.counts"] = pack(unpack(data["arrays"]["belief.counts"]) + 3.0)
+    return data
+
+
+def without(data, key):
+    return {each: value for each, value in data.items() if each != key}
+
+
+def test_invalid_asks_change_nothing(url):
+    experiment = create_experiment(url)
+    play(experiment, 5)
+    before = current_state(experiment)
+    invalid = [
+        {"n": 0},
+        {"available": [99]},
+        {"available": []},
+        {"features": FEATURES},
+    ]
+    for arguments in invalid:
+        with pytest.raises(InvalidArgument):
+            experiment.ask(**arguments)
+    assert current_state(experiment) == before
+    assert experiment.ask(available=iter([2])).arm == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"policy": "ucb"}, "policy: 'rolf-ridge' there, 'ucb' here"),
+        ({"options": {"p": 0.9}}, "options: p: 0.6 there, 0.9 here"),
+        ({"seed": 5}, "seed: 4 there, 5 here"),
+        ({"reward_after": 3.0}, "reward_after: None there, 3.0 here"),
+        ({"features": FEATURES + np.eye(ARMS, 3)}, "arm 0, column 0"),
+        ({"features": FEATURES[:4]}, "shape"),
+        ({"features": NAMED_FEATURES}, "no names"),
+    ],
+)
+def test_other_settings_are_refused(url, arguments, words):
+    create_experiment(url)
+    with pytest.raises(DifferentExperiment, match=words):
+        create_experiment(url, **arguments)
+    create_experiment(url).ask()
+
+
+def test_an_unusable_snapshot_is_not_used(url):
+    """Snapshots with wrong counts that are damaged or of another format; the log is right."""
+    experiment = create_experiment(url)
+    play(experiment, 20)
+    experiment.snapshot()
+    store, id = experiment._store, experiment.record.id
+    snapshot = store.snapshot(id)
+    wrong = falsified(snapshot)
+    arrays = wrong["arrays"]
+    short = {**arrays, "belief.sums": pack(unpack(arrays["belief.sums"])[:-1])}
+    damaged = [
+        "{}",
+        "no JSON",
+        json.dumps(wrong)[:-10],
+        *(json.dumps(without(wrong, key)) for key in wrong),
+        json.dumps({**wrong, "arrays": without(arrays, "clock")}),
+        json.dumps({**wrong, "arrays": short}),
+    ]
+    unusable = [snapshot._replace(state=text) for text in damaged]
+    for version in ("", "0.1.0", "2", "4"):
+        unusable.append(snapshot._replace(version=version, state=json.dumps(wrong)))
+    for each in unusable:
+        store.save(id, each)
+        assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
+    store.save(id, snapshot._replace(state=json.dumps(wrong)))  # would have been noticed
+    again = rolf.open_experiment(url, "one")
+    assert current_state(again) != folded_state(experiment)
+    again.rebuild()
+    assert current_state(again) == folded_state(experiment)
+
+
+def test_features_are_corrected(url):
+    experiment = create_experiment(url, policy="linucb")
+    play(experiment, 40)
+    corrected = FEATURES.copy()
+    corrected[2] = [1.0, 2.0, 3.0]
+    experiment.update_features({2: corrected[2]})
+    fresh = rolf.LinUCB(corrected)
+    belief = experiment._replica.state.belief
+    fresh._state.belief.counts[:] = belief.counts
+    fresh._state.belief.sums[:] = belief.sums
+    rebuild(fresh.params, fresh._state)
+    assert np.allclose(experiment.estimates(), fresh.estimates())
+    assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
+    experiment.update_features(FEATURES)
+    for wrong in ({9: [1, 2, 3]}, FEATURES[:3], FEATURES[:, :2], {1: [1, 2]}, {0: "x"}):
+        with pytest.raises(InvalidArgument, match="features"):
+            experiment.update_features(wrong)
+
+
+def test_arms_and_names_that_are_refused(url):
+    experiment = create_experiment(url, features=NAMED_FEATURES)
+    renamed = NAMED_FEATURES.rename(columns={0: "q"})
+    for wrong in (NAMED_FEATURES, FEATURES, renamed, [[1.0]], []):
+        with pytest.raises(InvalidArgument, match="features"):
+            experiment.add_arms(wrong)
+    with pytest.raises(InvalidArgument, match="ids"):
+        experiment.retire_arms("zz")
+    varying = create_experiment(url, "two", policy="rolf-varying")
+    with pytest.raises(InvalidArgument, match="every ask"):
+        varying.update_features(FEATURES)
+    for wrong in ("", " x", 3):
+        with pytest.raises(InvalidArgument, match="name"):
+            create_experiment(url, wrong)
+
+
+def test_draws_depend_on_seed_and_number_alone(url):
+    """A restart neither repeats nor skips exploration."""
+    expected = play(create_experiment(url, "steady"), 24)
+    arms = []
+    rng = np.random.default_rng(0)
+    for number in range(24):
+        experiment = create_experiment(url, "restarted")
+        decision = experiment.ask()
+        experiment.tell(decision, MEANS[decision.arm] + 0.1 * rng.standard_normal())
+        arms.append(decision.arm)
+        assert decision.id.endswith(f"-{number + 1}")
+        experiment.close()
+    assert arms == expected
+
+
+def test_a_table_given_again_may_be_the_first_the_current_or_the_active_one(url):
+    experiment = create_experiment(url, features=NAMED_FEATURES)
+    new = pandas.DataFrame([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]], index=["g", "h"])
+    experiment.add_arms(new)
+    experiment.retire_arms(["a", "b"])
+    everything = pandas.concat([NAMED_FEATURES, new])
+    for same in (NAMED_FEATURES, everything, everything[2:]):
+        rolf.open_experiment(url, "one", features=same)
+        rolf.open_experiment(url, "one", features=same[::-1])
+    changed = everything.copy()
+    changed.loc["h", 1] = 7.0
+    for other, words in (
+        (NAMED_FEATURES.rename(index={"a": "z"}), "'z' is new"),
+        (everything[1:], "'a' is missing"),
+        (everything[[0, 1]], "shape"),
+        (everything.rename(columns={0: "q"}), "columns"),
+        (changed, "arm 'h', column 1: 2.0 there, 7.0 here"),
+    ):
+        with pytest.raises(DifferentExperiment, match=words):
+            rolf.open_experiment(url, "one", features=other)
+
+
+def test_arms_counts_and_log(url):
+    one, two = (create_experiment(url, features=NAMED_FEATURES, policy="ucb") for _ in range(2))
+    decisions = [one.ask(available=[arm]) for arm in "aab"]
+    one.tell(decisions[0], 2.0)
+    one.add_arms(pandas.DataFrame([[1.0, 2.0, 3.0]], index=["g"]))
+    one.retire_arms(["b"])
+    one.tell(two.ask(available=["g"]), 1.0)
+    for experiment in (one, two):  # without asking or telling first
+        assert experiment.counts() == (4, 2)
+        arms = {each.arm: each for each in experiment.arms()}
+        assert list(arms) == list("abcdefg")
+        assert [each.plays for each in arms.values()] == [2, 1, 0, 0, 0, 0, 1]
+        assert [each.told for each in arms.values()] == [1, 0, 0, 0, 0, 0, 1]
+        assert [name for name, each in arms.items() if not each.active] == ["b"]
+        assert arms["g"].features == {"0": 1.0, "1": 2.0, "2": 3.0}
+        assert arms["a"].features == dict(zip("012", FEATURES[0].tolist(), strict=True))
+        roster = experiment.roster()
+        assert roster.arms.labels == list(arms)
+        assert roster.active == [each.active for each in arms.values()]
+        log = experiment.log()
+        kinds = [DECISION, DECISION, DECISION, REWARD, CHANGE, CHANGE, DECISION, REWARD]
+        assert [row.kind for row in log] == kinds
+        assert [row.number for row in log] == [1, 2, 3, 1, 1, 2, 4, 4]
+        assert [row.clock_steps for row in log if row.kind == DECISION] == [1] * 4
+        assert not any(row.replaces_default for row in log if row.kind == REWARD)
+        assert experiment.record.name == "one"
+        assert experiment.record.seed == 4
+    two.close()
+    for method in (two.counts, two.arms, two.roster, two.log):
+        with pytest.raises(ExperimentError, match="closed"):
+            method()
+
+
+def test_counting_expires_nothing():
+    experiment = create_experiment(make_url("memory"), policy="ucb", reward_after=10.0)
+    now = 0.0
+    experiment._now = lambda: now
+    decision = experiment.ask()
+    now = 100.0
+    experiment.counts()
+    experiment.arms()
+    assert len(experiment.log()) == 1
+    experiment.tell(decision, 1.0)
+    assert not experiment.log()[1].replaces_default
+
+
+@pytest.mark.parametrize("policy", ["beta-ts", "kl-ucb"])
+def test_a_default_reward_must_be_one_that_the_policy_accepts(policy):
+    url = make_url("memory")
+    with pytest.raises(InvalidArgument, match=r"default_reward: got -1\.0, wanted .*from 0 to 1"):
+        create_experiment(url, policy=policy, default_reward=-1.0, reward_after=10.0)
+    assert rolf.list_experiments(url) == []
+    create_experiment(url, policy=policy, default_reward=0.5, reward_after=10.0)
