@@ -60,7 +60,7 @@ def test_arms_with_categories(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("arm,reward\na,1\n", "probability too"),
         ("item_id,click\n1,1\n", "propensity_score too"),
@@ -72,10 +72,10 @@ def test_arms_with_categories(tmp_path):
         ("", "neither CSV nor Parquet"),
     ],
 )
-def test_bad_columns_are_named(tmp_path, text, wanted):
+def test_bad_columns_are_named(tmp_path, text, expected):
     path = tmp_path / "log.csv"
     path.write_text(text)
-    with pytest.raises(rolf.RolfError, match=wanted):
+    with pytest.raises(rolf.RolfError, match=expected):
         read_log(path)
 
 
@@ -110,7 +110,7 @@ def test_arms_of_a_data_frame_with_an_index(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("arm\na\nb\n", "at least one feature"),
         ("arm,size\na,1\nb,\n", "size: got 'nothing in row 1'"),
@@ -122,8 +122,8 @@ def test_arms_of_a_data_frame_with_an_index(tmp_path, name):
         ("arm,size\na,1\n", "two arms"),
     ],
 )
-def test_bad_arms_are_named(tmp_path, text, wanted):
-    with pytest.raises(rolf.RolfError, match=wanted):
+def test_bad_arms_are_named(tmp_path, text, expected):
+    with pytest.raises(rolf.RolfError, match=expected):
         read_arms_of(tmp_path, text)
 
 
@@ -192,14 +192,14 @@ def run(*args):
 
 
 def test_the_command(tmp_path):
-    given = (*files(tmp_path), "--policy", "ucb", "--policy", "rolf-bayes")
+    arguments = (*files(tmp_path), "--policy", "ucb", "--policy", "rolf-bayes")
     tuned = ("--options", '{"ucb": {"setting": "tuned"}}')
-    done = run(*given, *tuned, "--plot", str(tmp_path / "x.png"))
+    done = run(*arguments, *tuned, "--plot", str(tmp_path / "x.png"))
     assert done.exit_code == 0, done.output
     assert "rolf-bayes" in done.output
     assert "learned from the first 750" in done.output
     assert (tmp_path / "x.png").stat().st_size > 1000
-    machine = run(*given, *tuned, "--json", "--estimator", "dr", "--estimator", "ips")
+    machine = run(*arguments, *tuned, "--json", "--estimator", "dr", "--estimator", "ips")
     rows = json.loads(machine.stdout)["rows"]
     assert [(row["policy"], row["estimator"]) for row in rows] == [
         ("as logged", "mean"),
@@ -211,7 +211,7 @@ def test_the_command(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("extra", "wanted"),
+    ("extra", "expected"),
     [
         (["--policy", "ucbb"], "ucbb"),
         (["--policy", "ucb", "--options", "{"], "JSON"),
@@ -221,14 +221,14 @@ def test_the_command(tmp_path):
         (["--policy", "ucb", "--plot", "x.xyz"], "--plot"),
     ],
 )
-def test_errors_of_the_command_are_one_line(tmp_path, extra, wanted, monkeypatch, capsys):
+def test_errors_of_the_command_are_one_line(tmp_path, extra, expected, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["rolf", "replay", *files(tmp_path), *extra])
     with pytest.raises(SystemExit) as stop:
         main()
     assert stop.value.code == 1
     shown = capsys.readouterr().err
     assert shown.startswith("rolf: ")
-    assert wanted in shown
+    assert expected in shown
 
 
 def test_a_missing_log_is_said(tmp_path, monkeypatch, capsys):
