@@ -14,6 +14,7 @@ import rolf
 from rolf.evaluation.logs import Log
 from rolf.evaluation.offpolicy import check_overlap
 from rolf.evaluation.replay import ESTIMATORS, replay
+from rolf.evaluation.result import Evaluation, Value
 
 MEANS = np.array([0.2, 0.5, 0.35, 0.6, 0.1])
 FEATURES = np.random.default_rng(0).standard_normal((5, 2))
@@ -313,6 +314,7 @@ def test_wrong_arguments_are_named(change, expected):
         (([0], [0.5], [math.nan]), "rewards"),
         (([0], ["x"], [1.0]), "probabilities"),
         (([0], [0.5], [[1.0]]), "rewards"),
+        (([0], 0.5, [1.0]), "probabilities"),
     ],
 )
 def test_a_log_is_checked(arguments, expected):
@@ -332,11 +334,27 @@ def test_table_data_and_picture(tmp_path):
     data = json.loads(json.dumps(out.to_dict(), allow_nan=False))
     assert data["rows"][0]["policy"] == "as logged"
     assert data["decisions"] == 800
+    assert [(row.policy, row.estimator) for row in out[1:]] == [
+        (label, name) for label in ("$a_b$", "rolf-ridge") for name in ESTIMATORS
+    ]
     for name in ("x.png", "x.svg"):
         out.plot(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 1000
     with pytest.raises(rolf.RolfError, match="rolf-ridge/dr"):
         out.find("rolf-ridge", "dm")
+
+
+def test_numbers_show_the_narrowest_interval_with_two_digits():
+    wide = Value("p", "ips", 0.5, 0.0, 1.0, 1234.5)
+    narrow = Value("longer", "dr", 0.123456, 0.12, 0.1234567, 9.0)
+    assert str(Evaluation([wide, narrow], 0.95, 10, [])) == (
+        "policy  estimator   value     low    high  effective\n"
+        "p       ips        0.5000  0.0000  1.0000       1234\n"
+        "longer  dr         0.1235  0.1200  0.1235          9"
+    )
+    assert str(Evaluation([wide], 0.95, 10, [])).splitlines()[1].split()[2] == "0.50"
+    exact = Value("p", "ips", 1.0, 1.0, 1.0, 3.0)
+    assert "1.00" in str(Evaluation([exact], 0.95, 10, []))
 
 
 def test_nothing_accepted_is_said_and_drawn(tmp_path):

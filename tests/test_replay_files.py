@@ -69,6 +69,7 @@ def test_arms_with_categories(tmp_path):
         ("arm,probability,reward\na,,1\n", "probability: got 'nothing in row 0'"),
         ("arm,probability,reward\na,0.5,1\na,0.5,good\n", "reward: got"),
         ("arm,probability,reward\na,1.5,1\n", "probabilities"),
+        ("arm,item_id,probability\na,1,0.5\n", "reward too"),
         ("", "neither CSV nor Parquet"),
     ],
 )
@@ -127,6 +128,22 @@ def test_bad_arms_are_named(tmp_path, text, expected):
         read_arms_of(tmp_path, text)
 
 
+def test_rows_without_an_arm_are_named(tmp_path):
+    table = pandas.DataFrame({"arm": ["a", None], "probability": [0.5, 0.5], "reward": [1.0, 2.0]})
+    table.to_parquet(tmp_path / "log.parquet")
+    with pytest.raises(rolf.RolfError, match="arm: got 'nothing in row 1'"):
+        read_log(tmp_path / "log.parquet")
+
+
+def test_a_feature_that_some_arms_lack_is_not_used(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("arm,probability,reward,x_a_size,x_b_size,x_a_age\na,0.5,1,2,3,4\n")
+    arms = read_arms_of(tmp_path, "arm,age\na,5\nb,6\n")
+    assert read_log(path).contexts(arms).table(0).tolist() == [[5.0, 2.0], [6.0, 3.0]]
+    path.write_text("arm,probability,reward,x_a_size\na,0.5,1,2\n")
+    assert read_log(path).contexts(arms) is None
+
+
 def test_defaults_and_missing_rewards_are_told(tmp_path):
     lines = [f"{i % 2},0.5,{i % 3 if i % 7 else ''},{i % 5 == 0}" for i in range(300)]
     path = tmp_path / "log.csv"
@@ -160,6 +177,19 @@ def test_the_open_bandit_dataset_is_read(sample):
     assert arms.features.shape == (34, 23)
     assert np.linalg.matrix_rank(arms.features) == 23
     assert random.contexts(arms).moving.shape == (10_000, 34, 1)
+
+
+def test_the_open_bandit_dataset_is_sorted_by_time(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "timestamp,item_id,position,propensity_score,click,user-item_affinity_0\n"
+        "2019-11-24 00:00:02,1,1,0.5,0,0.25\n2019-11-24 00:00:01,0,2,0.25,1,0.75\n"
+    )
+    log = read_log(path)
+    assert (log.arms, log.rewards.tolist(), log.contextual) == (["0", "1"], [1.0, 0.0], True)
+    assert log.columns["x_0_affinity"].tolist() == [0.75, 0.25]
+    path.write_text("item_id,propensity_score,click\n1,0.5,0\n")
+    assert read_log(path).contextual  # chances may depend on the position
 
 
 def test_the_open_bandit_dataset_is_evaluated(sample):

@@ -114,7 +114,6 @@ def moments_of(positions: IntArray, rewards: FloatArray, arms: int) -> Moments:
     means = np.bincount(positions, shifted, arms) / np.maximum(counts, 1.0)
     residuals = shifted - means[positions]
     variances = np.bincount(positions, residuals**2, arms) / np.maximum(counts - 1.0, 1.0)
-    variances[counts < 2.0] = 0.0
     # Rewards that never vary within an arm still carry rounding; a variance of exactly zero
     # would make every difference infinitely sure.
     digits = max(1e-9 * float(np.abs(shifted).max()), 1e-13 * abs(centre))
@@ -277,7 +276,7 @@ def split_of(profile: Profile, noise: Noise, level: float) -> Split:
     scale = noise.pooled * noise.freedom / chdtri(noise.freedom, of_noise)
     ratio, fit, spread = profile.solve(scale * chdtri(df1, of_residual))
     fit = np.maximum(fit / scale, 1e-300)
-    drawn = spread * _noncentrality(fit, rank, of_fit) / fit
+    drawn = spread * noncentrality(fit, rank, of_fit) / fit
     total = drawn + ratio * scale
     # where both parts are zero, the share may be anything
     lowest = np.divide(drawn, total, out=np.zeros(DRAWS), where=total > 0.0)
@@ -325,7 +324,7 @@ def holm(p_values: FloatArray) -> FloatArray:
     return out
 
 
-def _noncentrality(values: FloatArray, rank: int, chances: FloatArray) -> FloatArray:
+def noncentrality(values: FloatArray, rank: int, chances: FloatArray) -> FloatArray:
     """The noncentralities for which the values are the quantiles at these chances; zero where
     there is none."""
     from scipy.special import chndtrinc, ndtri

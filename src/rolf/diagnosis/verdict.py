@@ -90,7 +90,7 @@ def diagnose(features: Any, arms: Any, rewards: Any, *, level: float = 0.95) -> 
     fit = shares.extend_fit(table.features, played, per_arm.pop("fit"))
     stderr = np.sqrt(noises.arms / moments.counts)
     return Diagnosis(
-        *_verdict(test, differ, share, level),
+        *verdict_of(test, differ, share, level),
         **counts,
         lack_of_fit=test,
         differ_p_value=differ,
@@ -155,7 +155,7 @@ def _untestable(values: FloatArray, columns: FloatArray, freedom: int) -> str | 
     return "All rewards are equal: there is nothing to explain." if np.ptp(values) == 0.0 else None
 
 
-def _verdict(test: LackOfFit, differ: float, share: Share, level: float) -> tuple[str, str]:
+def verdict_of(test: LackOfFit, differ: float, share: Share, level: float) -> tuple[str, str]:
     """Rules 2 and 3: the verdict and its reason."""
     alpha = 1.0 - level
     size = share_text(share, level, " of the variance between arms")

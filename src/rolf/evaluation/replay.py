@@ -123,7 +123,7 @@ def replay(
     data = _data(log, arms, entries, split)
     weighted = [name for name in chosen if name != "replay"]
     refusals: dict[str, InvalidArgument] = {}
-    if weighted and len(log) > 1 and (log.probabilities >= 1.0).all():
+    if weighted and (log.probabilities >= 1.0).all():
         error = InvalidArgument("log", "probability 1 for every decision", NEEDS_OVERLAP)
         refusals[", ".join(weighted)] = error
         weighted = []
