@@ -1,7 +1,7 @@
 """Diagnosis: its formulas by hand, its error rates by simulation, its verdicts and its words.
 
 The bands of the simulations: with 1000 data sets a test at 5% raises between 31 and 71 false
-alarms with probability 0.997 (binomial); the seeds are fixed, so they pass always or never.
+alarms with probability 0.997 (binomial); the seeds are fixed, so they always pass or never do.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def test_replay_by_hand():
     assert seen == {(3.0, round(5 / 3, 9)), (2.0, 2.0)}
 
 
-def test_an_interval_knows_of_rewards_too_rare_to_be_seen():
+def test_an_interval_accounts_for_rewards_too_rare_to_be_seen():
     """No click in 100: Clopper and Pearson say up to 3.6%, a normal interval nothing."""
     arms = np.tile([0, 1], 200)
     clicks = np.zeros(400)
@@ -251,7 +251,7 @@ def test_a_deterministic_log_is_refused():
 
 
 def test_what_works_is_kept_where_something_is_refused():
-    """A log that stays with one arm: greedy UCB goes on so, an even draw would take both."""
+    """A log that stays with one arm: so does greedy UCB, but an even draw would take both."""
     log = logged(0)
     sure = Log(log.arms, np.ones(len(log)), log.rewards)
     with pytest.warns(rolf.RolfWarning, match="ips, snips, dr left out: log: got 'probability 1"):

@@ -73,11 +73,11 @@ def diagnose(features: Any, arms: Any, rewards: Any, *, level: float = 0.95) -> 
         "rank": columns.shape[1] - 1,
     }
     if reason := _untestable(values, columns, moments.freedom):
-        noise = moments.pooled if moments.freedom else math.nan
-        stderr = np.sqrt(noise / moments.counts)
+        stderr = np.sqrt(moments.pooled / moments.counts)
         fit = shares.extend_fit(table.features, played, shares.fit_of(columns, moments))
         entries = _arm_parts(table, played, moments, stderr, fit, {})
-        return Diagnosis(UNKNOWN, reason, **counts, noise=_or_none(noise), arms=entries)
+        noise = _or_none(moments.pooled)
+        return Diagnosis(UNKNOWN, reason, **counts, noise=noise, arms=entries)
     test = shares.lack_of_fit(columns, moments)
     differ = shares.lack_of_fit(columns[:, :1], moments).robust_p_value
     noises = shares.noise_of(columns, moments)

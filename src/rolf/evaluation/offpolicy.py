@@ -16,9 +16,9 @@ from rolf.evaluation.logs import Contexts
 from rolf.evaluation.result import Value
 from rolf.types import FloatArray, Generator, IntArray
 
-TINY = 50.0  # effective decisions; with fewer an interval is unreliable
-RARE = 5  # effective rewards unlike the most common one; the same
-FAR = 6.0  # standard errors between the mean weight and 1 that chance does not explain
+TINY = 50.0  # effective decisions below which an interval is unreliable
+RARE = 5  # effective rewards other than the most common one below which it is, too
+FAR = 6.0  # standard errors between the mean weight and 1 beyond which chance is ruled out
 PENALTY = 1.0  # of the reward models
 RESAMPLES = 1000
 NEEDS_OVERLAP = (
