@@ -14,6 +14,7 @@ import rolf
 from rolf.evaluation.logs import Log
 from rolf.evaluation.offpolicy import check_overlap
 from rolf.evaluation.replay import ESTIMATORS, replay
+from rolf.evaluation.result import Evaluation, Value
 
 MEANS = np.array([0.2, 0.5, 0.35, 0.6, 0.1])
 FEATURES = np.random.default_rng(0).standard_normal((5, 2))
@@ -21,6 +22,7 @@ UNIFORM = np.full(5, 0.2)
 SKEWED = np.array([0.4, 0.25, 0.15, 0.1, 0.1])
 EVEN = ("rolf-ridge", {"exploration": 1e9})  # a uniform draw in every round
 WEIGHTED = ("ips", "snips", "dr")
+ONLY_REPLAY = 'only the estimator "replay" can be used'
 
 
 def logged(seed, size=800, chances=UNIFORM, noise=0.3):
@@ -86,12 +88,12 @@ def test_replay_by_hand():
     assert seen == {(3.0, round(5 / 3, 9)), (2.0, 2.0)}
 
 
-def test_an_interval_knows_of_rewards_too_rare_to_be_seen():
+def test_an_interval_accounts_for_rewards_too_rare_to_be_seen():
     """No click in 100: Clopper and Pearson say up to 3.6%, a normal interval nothing."""
     arms = np.tile([0, 1], 200)
     clicks = np.zeros(400)
     clicks[:4:2] = 1.0  # arm 0, early
-    with pytest.warns(rolf.RolfWarning, match="effectively 0 rewards other than 0"):
+    with pytest.warns(rolf.RolfWarning, match="too few rewards other than 0: an effective 0"):
         out = replay(Log(arms, np.full(400, 0.5), clicks), np.eye(2), GREEDY, estimators=["snips"])
     row = out.find("greedy", "snips")
     assert (row.value, row.low, row.effective) == (0.0, 0.0, pytest.approx(100.0))
@@ -102,7 +104,7 @@ def test_an_interval_knows_of_rewards_too_rare_to_be_seen():
 
 
 def rule_of(log):
-    """What the evaluated rule is, found without the code under test."""
+    """The evaluated rule, without the code under test."""
     policy = rolf.UCB(FEATURES, setting="tuned", noise=0.3, seed=0)
     half = len(log) // 2
     policy.learn([int(a) for a in log.arms[:half]], log.rewards[:half])
@@ -204,8 +206,8 @@ def test_thinning_undoes_what_a_contextual_log_favours():
             values[label].append(out.find(label, "replay").value)
             values.setdefault(f"{label}-dr", []).append(out.find(label, "dr").value)
     assert np.mean(values.pop("logged")) > 0.15
-    for key, each in values.items():
-        assert abs(np.mean(each)) < 3.5 * np.std(each) / 10, key
+    for key, errors in values.items():  # the truth is 0
+        assert abs(np.mean(errors)) < 3.5 * np.std(errors) / 10, key
 
 
 def test_a_varying_policy_finds_what_pays():
@@ -235,10 +237,10 @@ def test_same_seed_same_values():
 def test_a_deterministic_log_is_refused():
     log = logged(0)
     sure = Log(log.arms, np.ones(len(log)), log.rewards)
-    with pytest.raises(rolf.RolfError, match=r"probability 1 for every .*--estimator replay"):
+    with pytest.raises(rolf.RolfError, match=f"probability 1 for every .*{ONLY_REPLAY}"):
         replay(sure, FEATURES, ["ucb"], estimators=WEIGHTED)
     almost = Log(log.arms, np.r_[0.9, np.ones(len(log) - 1)], log.rewards)
-    with pytest.raises(rolf.RolfError, match=r"probability 1 for 100% .*--estimator replay"):
+    with pytest.raises(rolf.RolfError, match=f"probability 1 for 100% .*{ONLY_REPLAY}"):
         replay(almost, FEATURES, ["ucb"], estimators=WEIGHTED)
     only = Log(np.zeros(100, int), np.full(100, 0.99), np.arange(100.0))
     with pytest.raises(rolf.RolfError, match="none of the decisions that ucb would take"):
@@ -249,13 +251,14 @@ def test_a_deterministic_log_is_refused():
 
 
 def test_what_works_is_kept_where_something_is_refused():
-    """A log that stays with one arm: greedy UCB goes on so, an even draw would take both."""
+    """A log that stays with one arm: so does greedy UCB, but an even draw would take both."""
     log = logged(0)
     sure = Log(log.arms, np.ones(len(log)), log.rewards)
     with pytest.warns(rolf.RolfWarning, match="ips, snips, dr left out: log: got 'probability 1"):
         out = replay(sure, FEATURES, ["ucb", "rolf-ridge"])
     assert [row.estimator for row in out] == ["mean", "replay", "replay"]
-    assert any("--estimator replay" in note for note in out.notes)
+    assert any(ONLY_REPLAY in note for note in out.notes)
+    assert not any("--" in note for note in out.notes)
     arms, chances = np.r_[1, np.zeros(399, int)], np.r_[0.5, np.ones(399)]
     one = Log(arms, chances, np.r_[0.0, 5.0 + np.sin(np.arange(399.0))])
     policies = {"greedy": ("ucb", {"scale": 0.0}), "even": EVEN}
@@ -279,7 +282,7 @@ def test_chance_does_not_refuse_an_honest_log():
 
 
 @pytest.mark.parametrize(
-    ("change", "wanted"),
+    ("change", "expected"),
     [
         ({"estimators": ["dm"]}, "dm"),
         ({"estimators": []}, "estimators"),
@@ -296,14 +299,14 @@ def test_chance_does_not_refuse_an_honest_log():
         ({"features": FEATURES[:4]}, "arm '4'"),
     ],
 )
-def test_wrong_arguments_are_named(change, wanted):
-    given = {"features": FEATURES, "policies": ["ucb"], **change}
-    with pytest.raises(rolf.RolfError, match=wanted):
-        replay(logged(0), **given)
+def test_wrong_arguments_are_named(change, expected):
+    arguments = {"features": FEATURES, "policies": ["ucb"], **change}
+    with pytest.raises(rolf.RolfError, match=expected):
+        replay(logged(0), **arguments)
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("arguments", "expected"),
     [
         (([0], [0.5], [1.0, 2.0]), "rewards"),
         (([0], [0.0], [1.0]), "probabilities"),
@@ -311,14 +314,15 @@ def test_wrong_arguments_are_named(change, wanted):
         (([0], [0.5], [math.nan]), "rewards"),
         (([0], ["x"], [1.0]), "probabilities"),
         (([0], [0.5], [[1.0]]), "rewards"),
+        (([0], 0.5, [1.0]), "probabilities"),
     ],
 )
-def test_a_log_is_checked(given, wanted):
-    with pytest.raises(rolf.RolfError, match=wanted):
-        Log(*given)
+def test_a_log_is_checked(arguments, expected):
+    with pytest.raises(rolf.RolfError, match=expected):
+        Log(*arguments)
 
 
-# --- what comes back -----------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------
 
 
 def test_table_data_and_picture(tmp_path):
@@ -330,6 +334,9 @@ def test_table_data_and_picture(tmp_path):
     data = json.loads(json.dumps(out.to_dict(), allow_nan=False))
     assert data["rows"][0]["policy"] == "as logged"
     assert data["decisions"] == 800
+    assert [(row.policy, row.estimator) for row in out[1:]] == [
+        (label, name) for label in ("$a_b$", "rolf-ridge") for name in ESTIMATORS
+    ]
     for name in ("x.png", "x.svg"):
         out.plot(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 1000
@@ -337,17 +344,30 @@ def test_table_data_and_picture(tmp_path):
         out.find("rolf-ridge", "dm")
 
 
+def test_numbers_show_the_narrowest_interval_with_two_digits():
+    wide = Value("p", "ips", 0.5, 0.0, 1.0, 1234.5)
+    narrow = Value("longer", "dr", 0.123456, 0.12, 0.1234567, 9.0)
+    assert str(Evaluation([wide, narrow], 0.95, 10, [])) == (
+        "policy  estimator   value     low    high  effective\n"
+        "p       ips        0.5000  0.0000  1.0000       1234\n"
+        "longer  dr         0.1235  0.1200  0.1235          9"
+    )
+    assert str(Evaluation([wide], 0.95, 10, [])).splitlines()[1].split()[2] == "0.50"
+    exact = Value("p", "ips", 1.0, 1.0, 1.0, 3.0)
+    assert "1.00" in str(Evaluation([exact], 0.95, 10, []))
+
+
 def test_nothing_accepted_is_said_and_drawn(tmp_path):
     log = Log(["0", "0", "0", "0"], [0.5] * 4, [0.1, 0.2, 0.3, 0.4])
-    found = set()
+    accepted = set()
     for seed in range(8):
         with pytest.warns(rolf.RolfWarning, match="p: replay rests on"):
             out = replay(log, np.eye(2), {"p": "ucb"}, estimators="replay", seed=seed)
         row = out.find("p", "replay")
-        found.add(row.effective)
+        accepted.add(row.effective)
         assert json.dumps(out.to_dict(), allow_nan=False)
         out.plot(tmp_path / "x.png")
-    assert found == {0.0, 1.0}
+    assert accepted == {0.0, 1.0}
 
 
 def test_progress_is_reported():

@@ -60,7 +60,7 @@ def test_arms_with_categories(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("arm,reward\na,1\n", "probability too"),
         ("item_id,click\n1,1\n", "propensity_score too"),
@@ -69,13 +69,14 @@ def test_arms_with_categories(tmp_path):
         ("arm,probability,reward\na,,1\n", "probability: got 'nothing in row 0'"),
         ("arm,probability,reward\na,0.5,1\na,0.5,good\n", "reward: got"),
         ("arm,probability,reward\na,1.5,1\n", "probabilities"),
+        ("arm,item_id,probability\na,1,0.5\n", "reward too"),
         ("", "neither CSV nor Parquet"),
     ],
 )
-def test_bad_columns_are_named(tmp_path, text, wanted):
+def test_bad_columns_are_named(tmp_path, text, expected):
     path = tmp_path / "log.csv"
     path.write_text(text)
-    with pytest.raises(rolf.RolfError, match=wanted):
+    with pytest.raises(rolf.RolfError, match=expected):
         read_log(path)
 
 
@@ -110,7 +111,7 @@ def test_arms_of_a_data_frame_with_an_index(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("arm\na\nb\n", "at least one feature"),
         ("arm,size\na,1\nb,\n", "size: got 'nothing in row 1'"),
@@ -122,9 +123,25 @@ def test_arms_of_a_data_frame_with_an_index(tmp_path, name):
         ("arm,size\na,1\n", "two arms"),
     ],
 )
-def test_bad_arms_are_named(tmp_path, text, wanted):
-    with pytest.raises(rolf.RolfError, match=wanted):
+def test_bad_arms_are_named(tmp_path, text, expected):
+    with pytest.raises(rolf.RolfError, match=expected):
         read_arms_of(tmp_path, text)
+
+
+def test_rows_without_an_arm_are_named(tmp_path):
+    table = pandas.DataFrame({"arm": ["a", None], "probability": [0.5, 0.5], "reward": [1.0, 2.0]})
+    table.to_parquet(tmp_path / "log.parquet")
+    with pytest.raises(rolf.RolfError, match="arm: got 'nothing in row 1'"):
+        read_log(tmp_path / "log.parquet")
+
+
+def test_a_feature_that_some_arms_lack_is_not_used(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("arm,probability,reward,x_a_size,x_b_size,x_a_age\na,0.5,1,2,3,4\n")
+    arms = read_arms_of(tmp_path, "arm,age\na,5\nb,6\n")
+    assert read_log(path).contexts(arms).table(0).tolist() == [[5.0, 2.0], [6.0, 3.0]]
+    path.write_text("arm,probability,reward,x_a_size\na,0.5,1,2\n")
+    assert read_log(path).contexts(arms) is None
 
 
 def test_defaults_and_missing_rewards_are_told(tmp_path):
@@ -162,6 +179,19 @@ def test_the_open_bandit_dataset_is_read(sample):
     assert random.contexts(arms).moving.shape == (10_000, 34, 1)
 
 
+def test_the_open_bandit_dataset_is_sorted_by_time(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "timestamp,item_id,position,propensity_score,click,user-item_affinity_0\n"
+        "2019-11-24 00:00:02,1,1,0.5,0,0.25\n2019-11-24 00:00:01,0,2,0.25,1,0.75\n"
+    )
+    log = read_log(path)
+    assert (log.arms, log.rewards.tolist(), log.contextual) == (["0", "1"], [1.0, 0.0], True)
+    assert log.columns["x_0_affinity"].tolist() == [0.75, 0.25]
+    path.write_text("item_id,propensity_score,click\n1,0.5,0\n")
+    assert read_log(path).contextual  # chances may depend on the position
+
+
 def test_the_open_bandit_dataset_is_evaluated(sample):
     """What a uniform draw earns is known from one log and estimated from the other."""
     policies = {"uniform": EVEN, "rolf-varying": "rolf-varying"}
@@ -192,14 +222,14 @@ def run(*args):
 
 
 def test_the_command(tmp_path):
-    given = (*files(tmp_path), "--policy", "ucb", "--policy", "rolf-bayes")
+    arguments = (*files(tmp_path), "--policy", "ucb", "--policy", "rolf-bayes")
     tuned = ("--options", '{"ucb": {"setting": "tuned"}}')
-    done = run(*given, *tuned, "--plot", str(tmp_path / "x.png"))
+    done = run(*arguments, *tuned, "--plot", str(tmp_path / "x.png"))
     assert done.exit_code == 0, done.output
     assert "rolf-bayes" in done.output
     assert "learned from the first 750" in done.output
     assert (tmp_path / "x.png").stat().st_size > 1000
-    machine = run(*given, *tuned, "--json", "--estimator", "dr", "--estimator", "ips")
+    machine = run(*arguments, *tuned, "--json", "--estimator", "dr", "--estimator", "ips")
     rows = json.loads(machine.stdout)["rows"]
     assert [(row["policy"], row["estimator"]) for row in rows] == [
         ("as logged", "mean"),
@@ -211,7 +241,7 @@ def test_the_command(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("extra", "wanted"),
+    ("extra", "expected"),
     [
         (["--policy", "ucbb"], "ucbb"),
         (["--policy", "ucb", "--options", "{"], "JSON"),
@@ -221,14 +251,14 @@ def test_the_command(tmp_path):
         (["--policy", "ucb", "--plot", "x.xyz"], "--plot"),
     ],
 )
-def test_errors_of_the_command_are_one_line(tmp_path, extra, wanted, monkeypatch, capsys):
+def test_errors_of_the_command_are_one_line(tmp_path, extra, expected, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["rolf", "replay", *files(tmp_path), *extra])
     with pytest.raises(SystemExit) as stop:
         main()
     assert stop.value.code == 1
     shown = capsys.readouterr().err
     assert shown.startswith("rolf: ")
-    assert wanted in shown
+    assert expected in shown
 
 
 def test_a_missing_log_is_said(tmp_path, monkeypatch, capsys):

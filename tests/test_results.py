@@ -34,6 +34,15 @@ def test_summary_by_hand():
     assert rolf.Result(["x"], regret[:, :1], {}).summary()[0].std == 0.0
 
 
+def test_summary_prints_aligned_columns():
+    regret = np.array([[[2.0], [4.0]], [[1234.5], [1234.5]]])
+    assert str(rolf.Result(["long name", "b"], regret, {}).summary()) == (
+        "policy     runs  rounds  mean    std  stderr   min   q25  median   q75   max\n"
+        "long name     2       1     3  1.414       1     2   2.5       3   3.5     4\n"
+        "b             2       1  1234      0       0  1234  1234    1234  1234  1234"
+    )
+
+
 def test_summary_prints_and_writes(result, tmp_path):
     text = str(result.summary())
     assert text.splitlines()[0].split()[:4] == ["policy", "runs", "rounds", "mean"]

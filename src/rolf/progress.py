@@ -1,4 +1,4 @@
-"""A progress bar with the time left; nothing where nobody looks."""
+"""A progress bar with the time left; silent without a terminal."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from contextlib import contextmanager
 def progress_bar(
     progress: bool | Callable[[str], None] | None, total: int, what: str = "playing"
 ) -> Iterator[Callable[[str], None]]:
-    """Give a function that counts one step on, with a label to show.
+    """A function to call after each step, with a label to show.
 
     Args:
-        progress: show a bar; by default on a terminal. A function is given back as it is.
-        total: how many steps there are.
+        progress: whether to show a bar; by default only on a terminal. A function is used in
+            place of the bar.
+        total: the number of steps.
         what: is being done, in words.
     """
     if callable(progress):

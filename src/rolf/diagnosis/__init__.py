@@ -1,15 +1,7 @@
 """Do the features explain the rewards?"""
 
-from rolf.diagnosis.verdict import (
-    IGNORE,
-    ROLF,
-    TRUST,
-    UNKNOWN,
-    ArmPart,
-    Diagnosis,
-    Share,
-    diagnose,
-)
+from rolf.diagnosis.result import ArmPart, Diagnosis, Share
+from rolf.diagnosis.verdict import IGNORE, ROLF, TRUST, UNKNOWN, diagnose
 
 __all__ = [
     "IGNORE",

@@ -1,26 +1,26 @@
-"""How much of the variance between arms do features explain? Estimates from arms' moments.
+"""How much of the variance between arms do features explain? Estimates from the arms' moments.
 
 The model: mean reward of arm a = c + x_a'm + u_a, with c and m unknown numbers and latent parts
-u_a ~ N(0, t); a reward is its arm's mean plus noise of variance s_a. Known are the number N_a of
-rewards of each played arm, their mean y_a and their variance s_a^2.
+u_a ~ N(0, t); a reward is its arm's mean plus noise of variance s_a. For each played arm the
+number N_a of its rewards, their mean y_a and their variance s_a^2 are known.
 
 Lack of fit, t = 0: least squares of y_a on the features with weights N_a leaves
     R = sum N_a (y_a - fit_a)^2 = z'Mz,   z_a = sqrt(N_a) y_a, M a projection of rank df1.
 The F test compares R / df1 with the pooled variance, and is exact for equal normal noise. The
 robust test divides R by its expectation sum M_aa s_a^2 and matches degrees of freedom (Box;
-Brown and Forsythe), so noise need not be equal.
+Brown and Forsythe), so the noise need not be equal.
 
 Share = v / (v + t), with v the variance of x_a'm over the played arms. With weights
-1 / (t + s_a / N_a), the residual sum Q is chi-square with df1 degrees of freedom, and the
-sum of the fit T is noncentral chi-square with ``rank`` degrees of freedom and noncentrality
-proportional to v. Draws of these and of the noise's scale, solved for t and v, are draws of
-the share; their quantiles are the interval (generalised pivots; with equal counts and little
-noise it is the inversion of the noncentral F distribution). The draws are a fixed set of Sobol
-points, so the same data give the same answer.
+1 / (t + s_a / N_a), the residual sum of squares is chi-square with df1 degrees of freedom, and
+the sum of squares of the fit is noncentral chi-square with ``rank`` degrees of freedom and
+noncentrality proportional to v. Draws of these and of the noise's scale, solved for t and v, are
+draws of the share; their quantiles are the interval (generalised pivots; with equal counts and
+little noise it is the inversion of the noncentral F distribution). The draws are a fixed set of
+Sobol points, so the same data give the same answer.
 
-The noise s_a of an arm: its own variance, drawn towards a line in the fitted mean as far as it
-is itself uncertain (credibility, with the kurtosis of the rewards). Clicks need it: their
-variance moves with their mean, and counts often do, too.
+The noise s_a of an arm is its own variance, shrunk towards a line in the fitted mean as far as
+it is itself uncertain (credibility, with the kurtosis of the rewards). Clicks need this: their
+variance depends on their mean, and often their counts do, too.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ import numpy as np
 
 from rolf.types import FloatArray, IntArray
 
-DRAWS = 1024  # a power of two, as Sobol points want it
-GRID = 48
-BATCH = 2_000_000  # numbers at once
-#: above this, and five times the squared rank, the noncentral chi-square is taken for a squared
-#: shifted normal, which is wrong by less than 0.001 in probability; its inversion would be slow
+DRAWS = 1024  # a power of two, for Sobol points
+GRID = 48  # positive ratios of latent variance to noise
+BATCH = 2_000_000  # numbers in memory at once
+#: above this plus five times the squared rank, the noncentral chi-square is approximated by the
+#: square of a shifted normal, to within 0.001 in probability; inverting it exactly would be slow
 LARGE = 100.0
 
 
 class Moments(NamedTuple):
-    """Per played arm, (K,): number of rewards, mean, variance, sum of fourth powers."""
+    """Per played arm, (K,): number of rewards, their mean, variance and sum of fourth powers."""
 
     counts: FloatArray
     means: FloatArray
@@ -51,6 +51,7 @@ class Moments(NamedTuple):
 
     @property
     def freedom(self) -> int:
+        """Degrees of freedom within arms."""
         return int(self.counts.sum()) - self.counts.size
 
     @property
@@ -62,7 +63,7 @@ class Moments(NamedTuple):
 
 @dataclass(frozen=True)
 class LackOfFit:
-    """The test whether more than the features moves the arms' means.
+    """The test of whether more than the features moves the arms' means.
 
     ``p_value`` is the F test's, for equal noise; ``robust_p_value`` allows for unequal noise.
     """
@@ -75,8 +76,8 @@ class LackOfFit:
 
 
 class Noise(NamedTuple):
-    """Variance of a reward per arm (K,), pooled, and what the pooled one is worth in
-    degrees of freedom."""
+    """Variance of a reward: per arm (K,), and pooled, with the degrees of freedom that the
+    pooled one is worth."""
 
     arms: FloatArray
     pooled: float
@@ -84,7 +85,7 @@ class Noise(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Variance between arms, as estimated and as drawn."""
+    """Variance between arms, explained and latent, and the interval of the explained share."""
 
     explained: float
     latent: float
@@ -93,8 +94,8 @@ class Split(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Per arm, (K,): the fit, the latent part, and how far the mean is from what the features
-    and all other arms predict, with its standard error if the arm had no latent part."""
+    """Per played arm, (K,): the fit, the latent part, and how far the mean is from what the
+    features and all other arms predict, with its standard error if the arm had no latent part."""
 
     fit: FloatArray
     shrinkage: FloatArray
@@ -106,28 +107,28 @@ class Parts(NamedTuple):
 
 def moments_of(positions: IntArray, rewards: FloatArray, arms: int) -> Moments:
     """Moments of every arm with a reward, in the order of the arms."""
-    every = np.bincount(positions, minlength=arms).astype(np.float64)
-    played = every > 0.0
-    middle = float(rewards.mean())  # rewards far from zero would lose digits
-    shifted = rewards - middle
-    means = np.bincount(positions, shifted, arms) / np.maximum(every, 1.0)
-    apart = shifted - means[positions]
-    squares = np.bincount(positions, apart**2, arms) / np.maximum(every - 1.0, 1.0)
-    squares[every < 2.0] = 0.0
+    counts = np.bincount(positions, minlength=arms).astype(np.float64)
+    played = counts > 0.0
+    centre = float(rewards.mean())  # rewards far from zero would lose digits
+    shifted = rewards - centre
+    means = np.bincount(positions, shifted, arms) / np.maximum(counts, 1.0)
+    residuals = shifted - means[positions]
+    variances = np.bincount(positions, residuals**2, arms) / np.maximum(counts - 1.0, 1.0)
     # Rewards that never vary within an arm still carry rounding; a variance of exactly zero
     # would make every difference infinitely sure.
-    size = max(1e-9 * float(np.abs(shifted).max()), 1e-13 * abs(middle))
-    if float((every - 1.0)[played] @ squares[played]) <= (every.sum() - played.sum()) * size**2:
-        squares[every > 1.0] = size**2
-    fourths = np.asarray(np.bincount(positions, apart**4, arms), dtype=np.float64)
-    return Moments(every[played], (means + middle)[played], squares[played], fourths[played])
+    digits = max(1e-9 * float(np.abs(shifted).max()), 1e-13 * abs(centre))
+    within = float((counts - 1.0)[played] @ variances[played])
+    if within <= (counts.sum() - played.sum()) * digits**2:
+        variances[counts > 1.0] = digits**2
+    fourths = np.asarray(np.bincount(positions, residuals**4, arms), dtype=np.float64)
+    return Moments(counts[played], (means + centre)[played], variances[played], fourths[played])
 
 
 def design(features: FloatArray) -> FloatArray:
     """(K, 1 + rank): an intercept and an orthonormal basis of the centred features."""
     centred = features - features.mean(axis=0)
     spread = np.abs(centred).max(axis=0)
-    # what rounding leaves, in a column far from zero most of all
+    # the error of rounding, largest in columns far from zero
     digits = float(np.finfo(np.float64).eps) * np.abs(features).max(axis=0)
     constant = spread <= 8.0 * digits
     scale = np.where(constant, 1.0, spread)
@@ -137,16 +138,17 @@ def design(features: FloatArray) -> FloatArray:
     return np.column_stack([np.ones(len(features)), left[:, :rank]])
 
 
-def fit_of(columns: FloatArray, seen: Moments) -> FloatArray:
-    """Least squares of the arms' means, each weighted by its number of rewards."""
-    root = np.sqrt(seen.counts)
-    middle = float(seen.means.mean())
-    solved = np.linalg.lstsq(columns * root[:, None], root * (seen.means - middle), rcond=None)[0]
-    return np.asarray(middle + columns @ solved, dtype=np.float64)
+def fit_of(columns: FloatArray, moments: Moments) -> FloatArray:
+    """Least squares of the arms' means, weighted by their numbers of rewards."""
+    root = np.sqrt(moments.counts)
+    centre = float(moments.means.mean())
+    targets = root * (moments.means - centre)
+    coefficients = np.linalg.lstsq(columns * root[:, None], targets, rcond=None)[0]
+    return np.asarray(centre + columns @ coefficients, dtype=np.float64)
 
 
-def everywhere(features: FloatArray, played: IntArray, fit: FloatArray) -> FloatArray:
-    """The fit of the played arms, carried to all arms; nan where their features do not reach."""
+def extend_fit(features: FloatArray, played: IntArray, fit: FloatArray) -> FloatArray:
+    """The fit of the played arms, extended to all arms; nan where their features do not reach."""
     centred = features - features[played].mean(axis=0)
     spread = np.abs(centred[played]).max(axis=0)
     table = np.column_stack([np.ones(len(features)), centred / np.where(spread > 0.0, spread, 1.0)])
@@ -157,63 +159,66 @@ def everywhere(features: FloatArray, played: IntArray, fit: FloatArray) -> Float
     return out
 
 
-def lack_of_fit(columns: FloatArray, seen: Moments) -> LackOfFit:
+def lack_of_fit(columns: FloatArray, moments: Moments) -> LackOfFit:
     """F test and robust test of a linear model of the arms' means."""
     from scipy.special import fdtrc
 
-    counts, variances = seen.counts, seen.variances
+    counts, variances = moments.counts, moments.variances
     root = np.sqrt(counts)
     basis = np.linalg.qr(columns * root[:, None])[0]
-    scaled = root * (seen.means - seen.means.mean())
+    scaled = root * (moments.means - moments.means.mean())
     left = scaled - basis @ (basis.T @ scaled)
-    df1, df2 = columns.shape[0] - columns.shape[1], seen.freedom
+    df1, df2 = columns.shape[0] - columns.shape[1], moments.freedom
     residual = float(left @ left)
-    statistic = residual / df1 / seen.pooled
-    spare = 1.0 - np.einsum("ab,ab->a", basis, basis)  # the diagonal of M
+    statistic = residual / df1 / moments.pooled
+    diagonal = 1.0 - np.einsum("ab,ab->a", basis, basis)  # of M
     # an arm with one reward, or with the same one each time, says nothing about its noise
-    alone = variances <= 1e-12 * seen.pooled
-    filled = np.where(alone, seen.pooled, variances)
-    expected = float(spare @ filled)
+    silent = variances <= 1e-12 * moments.pooled
+    filled = np.where(silent, moments.pooled, variances)
+    expected = float(diagonal @ filled)
     crossed = (basis.T * filled) @ basis
-    square = float((1.0 - 2.0 * (1.0 - spare)) @ filled**2 + np.sum(crossed**2))
-    # how the expectation is put together from the variances of the other arms
-    several = counts[~alone] - 1.0
-    load = spare[~alone] + float(spare[alone].sum()) * several / df2
-    doubt = float(np.sum((load * variances[~alone]) ** 2 / several))
-    robust = fdtrc(expected**2 / square, expected**2 / doubt, residual / expected)
+    square = float((1.0 - 2.0 * (1.0 - diagonal)) @ filled**2 + np.sum(crossed**2))
+    # the weights of the other arms' variances in the expectation
+    freedom = counts[~silent] - 1.0
+    weights = diagonal[~silent] + float(diagonal[silent].sum()) * freedom / df2
+    uncertainty = float(np.sum((weights * variances[~silent]) ** 2 / freedom))
+    robust = fdtrc(expected**2 / square, expected**2 / uncertainty, residual / expected)
     return LackOfFit(statistic, df1, df2, float(fdtrc(df1, df2, statistic)), float(robust))
 
 
-def noise_of(columns: FloatArray, seen: Moments) -> Noise:
+def noise_of(columns: FloatArray, moments: Moments) -> Noise:
     """The noise of every arm; equal where the data do not say otherwise."""
-    counts, variances, pooled = seen.counts, seen.variances, seen.pooled
+    counts, variances, pooled = moments.counts, moments.variances, moments.pooled
     freedom = counts - 1.0
     weight = freedom / freedom.sum()
-    # 3 for normal rewards, whose sum of fourth powers it makes unbiased
-    kurtosis = float(seen.fourths.sum()) / float((freedom**2 / counts).sum()) / pooled**2
-    doubt = max(kurtosis, 3.0) - 1.0  # relative variance of a variance with one degree of freedom
-    fit = fit_of(columns, seen) - seen.means.mean()
+    # 3 for normal rewards, for which it makes the sum of fourth powers unbiased
+    kurtosis = float(moments.fourths.sum()) / float((freedom**2 / counts).sum()) / pooled**2
+    # relative variance of a variance with one degree of freedom
+    uncertainty = max(kurtosis, 3.0) - 1.0
+    fit = fit_of(columns, moments) - moments.means.mean()
     along = fit - weight @ fit
     line = np.full(counts.size, pooled)
     if (length := float(weight @ along**2)) > 1e-24 * float(np.abs(fit).max()) ** 2:
         slope = float((weight * along) @ variances) / length
-        error = doubt * pooled**2 * float(weight @ along**2) / freedom.sum() / length**2
+        error = uncertainty * pooled**2 * float(weight @ along**2) / freedom.sum() / length**2
         kept = max(0.0, 1.0 - 2.0 * error / slope**2) if slope else 0.0
         line = np.maximum(pooled + kept * slope * along, 0.1 * pooled)
-    own = doubt / np.maximum(freedom, 1.0) * line**2
-    beyond = max(0.0, float(weight @ ((variances - line) ** 2 - own)))
-    trust = np.where(freedom > 0.0, beyond / (beyond + own), 0.0)
-    return Noise(line + trust * (variances - line), pooled, max(2.0 * seen.freedom / doubt, 1.0))
+    sampling = uncertainty / np.maximum(freedom, 1.0) * line**2
+    excess = max(0.0, float(weight @ ((variances - line) ** 2 - sampling)))
+    trust = np.where(freedom > 0.0, excess / (excess + sampling), 0.0)
+    worth = max(2.0 * moments.freedom / uncertainty, 1.0)
+    return Noise(line + trust * (variances - line), pooled, worth)
 
 
 class Profile:
-    """Weighted least squares for a latent variance of ``ratio`` times the pooled noise."""
+    """Weighted least squares over a grid of ratios: latent variance to pooled noise."""
 
-    def __init__(self, columns: FloatArray, seen: Moments, noise: Noise) -> None:
+    def __init__(self, columns: FloatArray, moments: Moments, noise: Noise) -> None:
         self.columns = columns
-        self.middle = float(seen.means.mean())
-        self.means = seen.means - self.middle
-        self.errors = noise.arms / noise.pooled / seen.counts  # of the means, in units of noise
+        self.centre = float(moments.means.mean())
+        self.means = moments.means - self.centre
+        # variances of the means, in units of noise
+        self.errors = noise.arms / noise.pooled / moments.counts
         coefficients = np.linalg.lstsq(columns, self.means, rcond=None)[0]
         left = float(np.sum((self.means - columns @ coefficients) ** 2)) / noise.pooled
         top = max(1e4 * left, 1e4 * float(self.errors.max()))
@@ -236,12 +241,13 @@ class Profile:
         root, _, fit = self.weighted(ratios)
         residual = np.sum((root * (self.means - fit)) ** 2, axis=1)
         weights = root**2
-        middle = np.sum(weights * fit, axis=1) / np.sum(weights, axis=1)
-        around = np.sum(weights * (fit - middle[:, None]) ** 2, axis=1)
-        return np.array([residual, around, fit.var(axis=1, ddof=1)])
+        centre = np.sum(weights * fit, axis=1) / np.sum(weights, axis=1)
+        explained = np.sum(weights * (fit - centre[:, None]) ** 2, axis=1)
+        return np.array([residual, explained, fit.var(axis=1, ddof=1)])
 
     def solve(self, residual: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Ratio, sum of the fit and variance of the fit where the residual sum is as given."""
+        """Ratio, sum of squares of the fit and variance of the fit, where the residual sum of
+        squares equals ``residual``."""
         heights = -np.log(np.maximum(self.residuals, 1e-300))
         place = np.interp(-np.log(np.maximum(residual, 1e-300)), heights, np.arange(GRID + 1.0))
         place = np.where(residual >= self.residuals[0], 0.0, place)
@@ -250,7 +256,7 @@ class Profile:
         ratio = np.where(
             place < 1.0, place * self.ratios[1], np.exp(np.interp(place, steps[1:], logs))
         )
-        # the fit falls like 1 / (ratio + error): what is left of it after that is smooth
+        # the fit falls like 1 / (ratio + error); without that factor it is smooth
         typical = float(np.median(self.errors))
         fit = np.interp(place, steps, self.fits * (self.ratios + typical)) / (ratio + typical)
         return ratio, fit, np.interp(place, steps, self.spreads)
@@ -266,13 +272,13 @@ def split_of(profile: Profile, noise: Noise, level: float) -> Split:
     latent = float(ratio[0]) * noise.pooled
     sum_of_fit = max(float(fit[0]) / noise.pooled, 1e-300)
     explained = float(spread[0]) * max(0.0, 1.0 - rank / sum_of_fit) if rank else 0.0
-    first, second, third = _points().T
-    scale = noise.pooled * noise.freedom / chdtri(noise.freedom, first)
-    ratio, fit, spread = profile.solve(scale * chdtri(df1, second))
+    of_noise, of_residual, of_fit = _points().T
+    scale = noise.pooled * noise.freedom / chdtri(noise.freedom, of_noise)
+    ratio, fit, spread = profile.solve(scale * chdtri(df1, of_residual))
     fit = np.maximum(fit / scale, 1e-300)
-    drawn = spread * _noncentrality(fit, rank, third) / fit
+    drawn = spread * noncentrality(fit, rank, of_fit) / fit
     total = drawn + ratio * scale
-    # where neither part is left, the share may be anything
+    # where both parts are zero, the share may be anything
     lowest = np.divide(drawn, total, out=np.zeros(DRAWS), where=total > 0.0)
     highest = np.where(total > 0.0, lowest, 1.0)
     tail = 0.5 * (1.0 - level)
@@ -284,27 +290,33 @@ def split_of(profile: Profile, noise: Noise, level: float) -> Split:
 def parts_of(profile: Profile, noise: Noise, latent: float) -> Parts:
     """Best linear predictions of the latent parts, given their variance."""
     ratio = latent / noise.pooled
-    root, basis, fit = (each[0] for each in profile.weighted(np.array([ratio])))
+    root, basis, fit = (stack[0] for stack in profile.weighted(np.array([ratio])))
     leverage = np.einsum("ab,ab->a", basis, basis)
     left = profile.means - fit
     shrinkage = ratio / (ratio + profile.errors)
-    doubt = leverage / root**2  # variance of the fit, in units of noise
-    error = noise.pooled * (ratio * (1.0 - shrinkage) + shrinkage**2 * doubt)
+    fit_variance = leverage / root**2  # in units of noise
+    latent_variance = noise.pooled * (ratio * (1.0 - shrinkage) + shrinkage**2 * fit_variance)
     spare = np.where(leverage < 1.0 - 1e-9, 1.0 - leverage, np.nan)
-    apart = noise.pooled * (profile.errors + doubt / spare)
-    fit = fit + profile.middle
-    return Parts(fit, shrinkage, shrinkage * left, np.sqrt(error), left / spare, np.sqrt(apart))
+    deviation_variance = noise.pooled * (profile.errors + fit_variance / spare)
+    return Parts(
+        fit + profile.centre,
+        shrinkage,
+        shrinkage * left,
+        np.sqrt(latent_variance),
+        left / spare,
+        np.sqrt(deviation_variance),
+    )
 
 
 def deviation_p_values(parts: Parts, noise: Noise) -> FloatArray:
-    """Of the test that an arm has no latent part, adjusted by Holm for the number of arms."""
+    """P-values of the test that an arm has no latent part, adjusted by Holm for their number."""
     from scipy.special import stdtr
 
     return holm(2.0 * stdtr(noise.freedom, -np.abs(parts.deviation / parts.deviation_stderr)))
 
 
 def holm(p_values: FloatArray) -> FloatArray:
-    """Holm's adjusted p-values; nan stays nan and does not count."""
+    """Holm's adjusted p-values; nan stays nan and is not counted."""
     order = np.argsort(p_values, kind="stable")[: int(np.count_nonzero(~np.isnan(p_values)))]
     steps = p_values[order] * np.arange(order.size, 0, -1)
     out = np.full(p_values.size, np.nan)
@@ -312,8 +324,9 @@ def holm(p_values: FloatArray) -> FloatArray:
     return out
 
 
-def _noncentrality(values: FloatArray, rank: int, chances: FloatArray) -> FloatArray:
-    """For which noncentrality a value is the given quantile; zero where there is none."""
+def noncentrality(values: FloatArray, rank: int, chances: FloatArray) -> FloatArray:
+    """The noncentralities for which the values are the quantiles at these chances; zero where
+    there is none."""
     from scipy.special import chndtrinc, ndtri
 
     out = np.zeros(values.size)
@@ -328,6 +341,7 @@ def _noncentrality(values: FloatArray, rank: int, chances: FloatArray) -> FloatA
 
 @cache
 def _points() -> FloatArray:
+    """(DRAWS, 3) Sobol points in the unit cube, none on its surface."""
     from scipy.stats import qmc
 
     points = qmc.Sobol(3, scramble=False).random(DRAWS)

@@ -1,13 +1,13 @@
 """Logged decisions, read from files.
 
-Two formats of logs are known by their columns:
+Two formats are recognised by their columns:
 
-* rolf's own export, one row a decision: ``arm``, ``probability`` and ``reward``, in the order of
-  ``number`` where that is a column; ``is_default`` marks rewards that stand for one that never
-  came. ``x_<arm>_<feature>`` is a feature that an arm had in that round.
+* rolf's own export, one row per decision: ``arm``, ``probability`` and ``reward``, in the order
+  of ``number`` if there is such a column; ``is_default`` marks defaults for rewards that never
+  came. ``x_<arm>_<feature>`` is a feature of an arm in that round.
 * the Open Bandit Dataset (Saito et al. 2021): ``item_id``, ``propensity_score`` and ``click``,
-  in the order of ``timestamp``. The affinity between user and item is a feature that varies,
-  named "affinity"; what is known of the user alone is the same for all items and is not read.
+  in the order of ``timestamp``. The affinity between user and item is a varying feature, named
+  "affinity"; features of the user alone are the same for all items and are not read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AFFINITY = "user-item_affinity_"
 
 
 class Contexts(NamedTuple):
-    """The features of every round, without a copy of what never changes."""
+    """The features of every round, without copies of those that never change."""
 
     fixed: FloatArray  # (K, d - m)
     moving: FloatArray  # (n, K, m)
@@ -40,32 +40,32 @@ class Contexts(NamedTuple):
         return np.hstack([self.fixed, self.moving[round]])
 
     def rows(self, rounds: IntArray, arms: IntArray) -> FloatArray:
-        """(n, d) features of one arm a round."""
+        """(n, d) features of one arm per round."""
         return np.hstack([self.fixed[arms], self.moving[rounds, arms]])
 
-    def times(self, rounds: IntArray, theta: FloatArray) -> FloatArray:
-        """(n, K) products of the features of some rounds with coefficients (d,)."""
+    def predictions(self, rounds: IntArray, theta: FloatArray) -> FloatArray:
+        """(n, K): the features of some rounds times coefficients (d,)."""
         size = self.fixed.shape[1]
         out: FloatArray = self.fixed @ theta[:size] + self.moving[rounds] @ theta[size:]
         return out
 
     def typical(self) -> FloatArray:
-        """(K, d): how large the features are, as the root of their mean squares."""
+        """(K, d): how large the features are, as root mean squares."""
         return np.hstack([self.fixed, np.sqrt(np.mean(self.moving**2, axis=0))])
 
 
 @dataclass(frozen=True)
 class Log:
-    """Decisions that were taken, in their order, and what they gave.
+    """Past decisions, in order, with their rewards.
 
     Attributes:
         arms: the arm of each decision, as text.
-        probabilities: with which chance it was chosen, in (0, 1].
-        rewards: what it gave.
-        columns: ``x_<arm>_<feature>`` -> its value in every round.
+        probabilities: the chance with which it was chosen, in (0, 1].
+        rewards: the reward of each decision.
+        columns: for each ``x_<arm>_<feature>`` its value in every round.
         contextual: whether the chance of an arm may depend on something that also moves the
             rewards: features of the round, or the position on a page.
-        defaults: how many of the rewards stand for one that never came.
+        defaults: how many of the rewards are defaults for rewards that never came.
         unrewarded: how many decisions were left out because they have no reward.
     """
 
@@ -78,16 +78,18 @@ class Log:
     unrewarded: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "arms", [str(each) for each in self.arms])
+        object.__setattr__(self, "arms", [str(arm) for arm in self.arms])
         object.__setattr__(self, "probabilities", _numbers("probabilities", self.probabilities))
         object.__setattr__(self, "rewards", _numbers("rewards", self.rewards))
-        columns = {name: _numbers(name, each) for name, each in self.columns.items()}
+        columns = {name: _numbers(name, values) for name, values in self.columns.items()}
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "contextual", self.contextual or bool(columns))
-        named = {"probabilities": self.probabilities, "rewards": self.rewards, **columns}
-        for name, values in named.items():
-            if values.size != len(self.arms):
-                raise InvalidArgument(name, f"{values.size} values", f"{len(self)}, one an arm")
+        arrays = {"probabilities": self.probabilities, "rewards": self.rewards, **columns}
+        for name, values in arrays.items():
+            if values.size != len(self):
+                raise InvalidArgument(
+                    name, f"{values.size} values", f"{len(self)}, one per decision"
+                )
         wrong = np.flatnonzero((self.probabilities <= 0.0) | (self.probabilities > 1.0))
         if wrong.size:
             got = f"{self.probabilities[wrong[0]]:g} for decision {wrong[0]}"
@@ -98,31 +100,38 @@ class Log:
 
     def positions(self, arms: Arms) -> IntArray:
         """Positions of the decisions' arms in a table of arms."""
-        known = {str(label): place for place, label in enumerate(arms.labels)}
-        if strange := sorted(set(self.arms) - set(known)):
-            some = ", ".join(list(known)[:5])
+        known = {str(label): position for position, label in enumerate(arms.labels)}
+        if unknown := sorted(set(self.arms) - set(known)):
+            some = ", ".join(list(known)[:5]) + (", ..." if len(known) > 5 else "")
             raise InvalidArgument(
-                "features", f"no row for arm {strange[0]!r} of the log", f"all arms; it has {some}"
+                "features",
+                f"no row for arm {unknown[0]!r} of the log",
+                f"a row for every arm; there are rows for {some}",
             )
-        return np.array([known[each] for each in self.arms], dtype=np.int64)
+        return np.array([known[arm] for arm in self.arms], dtype=np.int64)
 
     def contexts(self, arms: Arms) -> Contexts | None:
-        """The features of every round: the fixed ones, then those that the log has.
+        """The features of every round: the fixed ones, then those of the log.
 
-        A feature of the log takes the place of the fixed one of the same name. None where
-        the log has no feature for all of the arms.
+        A feature of the log replaces the fixed one of the same name. None if no feature of
+        the log is there for all arms.
         """
         prefixes = [f"x_{label}_" for label in arms.labels]
-        first = [name for name in self.columns if name.startswith(prefixes[0])]
-        ends = [name.removeprefix(prefixes[0]) for name in first]
-        ends = [end for end in ends if all(f"{each}{end}" in self.columns for each in prefixes)]
-        if not ends:
+        names = [
+            column.removeprefix(prefixes[0])
+            for column in self.columns
+            if column.startswith(prefixes[0])
+        ]
+        names = [
+            name for name in names if all(f"{prefix}{name}" in self.columns for prefix in prefixes)
+        ]
+        if not names:
             return None
-        kept = [place for place, name in enumerate(arms.columns) if name not in ends]
-        moving = np.empty((len(self), arms.count, len(ends)))
-        for place, end in enumerate(ends):
+        kept = [place for place, column in enumerate(arms.columns) if column not in names]
+        moving = np.empty((len(self), arms.count, len(names)))
+        for place, name in enumerate(names):
             for arm, prefix in enumerate(prefixes):
-                moving[:, arm, place] = self.columns[f"{prefix}{end}"]
+                moving[:, arm, place] = self.columns[f"{prefix}{name}"]
         return Contexts(arms.features[:, kept], moving)
 
     def __repr__(self) -> str:
@@ -132,45 +141,44 @@ class Log:
 def read_log(path: str | Path) -> Log:
     """Read a log: rolf's own or the Open Bandit Dataset's, CSV or Parquet.
 
-    Decisions without a reward are left out and counted. Rewards that are defaults are kept
-    and counted: for clicks they are the truth, and leaving them out would keep the clicks only.
+    Decisions without a reward are left out and counted. Default rewards are kept and counted:
+    for clicks they are the truth, and without them only the clicks would remain.
     """
     table = read_table(path, text=("arm", "item_id", "id"))
     names = table.column_names
     open_bandit = "arm" not in names and "item_id" in names
-    wanted = OPEN_BANDIT if open_bandit else OWN
-    if missing := [name for name in wanted if name not in names]:
+    required = OPEN_BANDIT if open_bandit else OWN
+    if missing := [name for name in required if name not in names]:
         raise InvalidArgument(
             f"{path}: columns",
             names,
             f"{', '.join(missing)} too: a log has {', '.join(OWN)}, "
-            f"or, of the Open Bandit Dataset, {', '.join(OPEN_BANDIT)}",
+            f"or, in the Open Bandit Dataset, {', '.join(OPEN_BANDIT)}",
         )
+    arm, probability, reward = required
     order = "timestamp" if open_bandit else "number"
     if order in names:
         table = table.sort_by(order)  # stable
-    rewarded = table.column(wanted[2]).is_valid()
+    rewarded = table.column(reward).is_valid()
     unrewarded = table.num_rows - int(np.count_nonzero(rewarded.to_numpy()))
     table = table.filter(rewarded)
     if table.num_rows == 0:
         raise InvalidArgument(f"{path}", f"{unrewarded} decisions without rewards", "some rewards")
     columns = {name: name for name in names if name.startswith("x_")}
     if open_bandit:
-        ids = [name.removeprefix(AFFINITY) for name in names if name.startswith(AFFINITY)]
-        columns = {f"x_{each}_affinity": f"{AFFINITY}{each}" for each in ids}
-    marks = table.column("is_default").to_pylist() if "is_default" in names else []
-    arms = table.column(wanted[0]).to_pylist()
+        items = [name.removeprefix(AFFINITY) for name in names if name.startswith(AFFINITY)]
+        columns = {f"x_{item}_affinity": f"{AFFINITY}{item}" for item in items}
+    is_default = table.column("is_default").to_pylist() if "is_default" in names else []
+    arms = table.column(arm).to_pylist()
     if None in arms:
-        raise InvalidArgument(
-            f"{path}: {wanted[0]}", f"nothing in row {arms.index(None)}", "an arm"
-        )
+        raise InvalidArgument(f"{path}: {arm}", f"nothing in row {arms.index(None)}", "an arm")
     return Log(
         arms=arms,
-        probabilities=numbers(path, table, wanted[1]),
-        rewards=numbers(path, table, wanted[2]),
+        probabilities=numbers(path, table, probability),
+        rewards=numbers(path, table, reward),
         columns={new: numbers(path, table, old) for new, old in columns.items()},
         contextual=open_bandit,
-        defaults=sum(map(bool, marks)),
+        defaults=sum(map(bool, is_default)),
         unrewarded=unrewarded,
     )
 
@@ -181,7 +189,7 @@ def _numbers(name: str, values: Any) -> FloatArray:
     except (TypeError, ValueError):
         raise InvalidArgument(name, values, "numbers") from None
     if out.ndim != 1:
-        raise InvalidArgument(name, f"shape {out.shape}", "one number a decision")
+        raise InvalidArgument(name, f"shape {out.shape}", "one number per decision")
     if not np.isfinite(out).all():
         place = int(np.flatnonzero(~np.isfinite(out))[0])
         raise InvalidArgument(name, f"{out[place]} for decision {place}", "finite numbers")

@@ -1,4 +1,4 @@
-"""The arithmetic of off-policy evaluation: intervals, the check of overlap, reward models."""
+"""The arithmetic of off-policy evaluation: intervals, a check of overlap, reward models."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rolf.evaluation.logs import Contexts
 from rolf.evaluation.result import Value
 from rolf.types import FloatArray, Generator, IntArray
 
-TINY = 50.0  # effective decisions below which an interval is not to be trusted
-RARE = 5  # rewards unlike the most common one, below which the same holds
-FAR = 6.0  # standard errors of the mean weight from 1 that no luck explains
+TINY = 50.0  # effective decisions below which an interval is unreliable
+RARE = 5  # effective rewards other than the most common one below which it is, too
+FAR = 6.0  # standard errors between the mean weight and 1 beyond which chance is ruled out
 PENALTY = 1.0  # of the reward models
 RESAMPLES = 1000
-UNCERTAIN = (
-    "overlap, chances of other arms too: after a policy that is certain of its arm, such as ucb "
-    "and rolf-bayes, only the estimator replay can be used (--estimator replay)"
+NEEDS_OVERLAP = (
+    "overlap: other arms must have had a chance, too; on the log of a policy that is certain of "
+    'its arm, such as ucb or rolf-bayes, only the estimator "replay" can be used'
 )
 
 
@@ -31,24 +31,23 @@ class Scorer:
     """Values with confidence intervals.
 
     Every estimator is a ratio v = sum of t_i / sum of s_i. Its standard error is the root of
-    sum (t_i - v s_i)^2 over sum s_i; the quantile is Student's with as many degrees of freedom
-    as effective decisions. The bootstrap resamples decisions and takes percentiles.
+    sum (t_i - v s_i)^2, divided by sum s_i, and the quantile is Student's, with one degree of
+    freedom less than effective decisions. The bootstrap resamples decisions and takes percentiles.
 
-    Neither knows of rewards that are too rare to have been seen. Where fewer than ``RARE``
-    effective decisions have another reward than the most common one, clicks for example, the
-    interval is that of Clopper and Pearson for their share.
+    Neither can account for rewards too rare to have been seen. Where fewer than ``RARE``
+    effective decisions have a reward other than the most common one, for example with clicks,
+    the interval is that of Clopper and Pearson for their share.
     """
 
     def __init__(self, level: float, interval: str, rng: Generator, rewards: FloatArray) -> None:
-        self.level = level
         self.tails = np.array([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
         self.bootstrap = interval == "bootstrap"
         self.rng = rng
-        found, counts = np.unique(rewards, return_counts=True)
-        self.common = float(found[counts.argmax()])
-        self.below = self.common - float(found[0])
-        self.above = float(found[-1]) - self.common
-        self._doubts: dict[tuple[str, str], list[str]] = {}
+        distinct, counts = np.unique(rewards, return_counts=True)
+        self.common = float(distinct[counts.argmax()])
+        self.below = self.common - float(distinct[0])
+        self.above = float(distinct[-1]) - self.common
+        self._caveats: dict[tuple[str, str], list[str]] = {}
 
     def __call__(
         self,
@@ -59,9 +58,10 @@ class Scorer:
         weights: FloatArray,
         rewards: FloatArray,
     ) -> Value:
-        """The value of ``terms`` (n,) over ``scale`` (n,); weights and rewards say how sure."""
+        """The value of ``terms`` (n,) over ``scale`` (n,), and its interval, which also depends
+        on the weights and rewards."""
         if terms.size == 0:
-            self._doubt(label, name, "no decision at all: none of the log was accepted")
+            self._warn(label, name, "no decisions at all: none of the log was accepted")
             return Value(label, name, math.nan, -math.inf, math.inf, 0.0)
         value = float(terms.sum() / scale.sum())
         effective = effective_size(weights)
@@ -75,15 +75,16 @@ class Scorer:
                 value - self.above * fewer - self.below * more,
                 value + self.above * more + self.below * fewer,
             )
-            loose = name in ("ips", "dr")  # their values move with more than the share
-            low, high = (min(low, ends[0]), max(high, ends[1])) if loose else ends
+            if name in ("ips", "dr"):  # their values vary with more than the share
+                ends = min(low, ends[0]), max(high, ends[1])
+            low, high = ends
         if name != "mean" and effective < TINY:
-            text = f"an effective {effective:.0f} decisions: the interval is not to be trusted"
-            self._doubt(label, name, text)
+            text = f"an effective {effective:.0f} decisions: do not trust the interval"
+            self._warn(label, name, text)
         elif name != "mean" and rare:
             count = f"{effective * share:.1f}".removesuffix(".0")
-            text = f"effectively {count} rewards other than {self.common:g}, which is too few"
-            self._doubt(label, name, text)
+            text = f"too few rewards other than {self.common:g}: an effective {count}"
+            self._warn(label, name, text)
         return Value(label, name, value, low, high, effective)
 
     def _interval(
@@ -95,31 +96,31 @@ class Scorer:
         if size < 2:
             return -math.inf, math.inf
         if self.bootstrap:
-            drawn = np.empty(RESAMPLES)
-            for place in range(RESAMPLES):
+            values = np.empty(RESAMPLES)
+            for resample in range(RESAMPLES):
                 rows = self.rng.integers(size, size=size)
                 total = scale[rows].sum()
-                drawn[place] = terms[rows].sum() / total if total > 0.0 else value
-            low, high = np.quantile(drawn, self.tails)
+                values[resample] = terms[rows].sum() / total if total > 0.0 else value
+            low, high = np.quantile(values, self.tails)
             return float(low), float(high)
         squares = float(((terms - value * scale) ** 2).sum()) * size / (size - 1.0)
         error = math.sqrt(squares) / float(scale.sum())
         low, high = value + error * stdtrit(max(effective - 1.0, 1.0), self.tails)
         return float(low), float(high)
 
-    def _doubt(self, label: str, name: str, text: str) -> None:
-        self._doubts.setdefault((label, text), []).append(name)
+    def _warn(self, label: str, name: str, text: str) -> None:
+        self._caveats.setdefault((label, text), []).append(name)
 
-    def doubts(self) -> list[str]:
-        """What is shaky about the values so far, one sentence a policy and reason."""
+    def caveats(self) -> list[str]:
+        """What is unreliable about the values so far, one sentence per policy and reason."""
         return [
             f"{label}: {', '.join(names)} {'rests' if len(names) == 1 else 'rest'} on {text}."
-            for (label, text), names in self._doubts.items()
+            for (label, text), names in self._caveats.items()
         ]
 
 
 def exact_share(count: float, size: float, tails: FloatArray) -> tuple[float, float]:
-    """Clopper and Pearson's interval of a share, also for counts that are not whole.
+    """Clopper and Pearson's interval of a share; the count need not be whole.
 
     >>> low, high = exact_share(0.0, 100.0, np.array([0.025, 0.975]))
     >>> low, round(high, 4)
@@ -132,7 +133,7 @@ def exact_share(count: float, size: float, tails: FloatArray) -> tuple[float, fl
 
 
 def effective_size(weights: FloatArray) -> float:
-    """(sum w)^2 / sum w^2: how many decisions with equal weights would say as much.
+    """(sum w)^2 / sum w^2: how many decisions with equal weights would tell as much.
 
     >>> effective_size(np.array([1.0, 1.0, 1.0, 3.0]))
     3.0
@@ -141,29 +142,30 @@ def effective_size(weights: FloatArray) -> float:
 
 
 def check_overlap(label: str, weights: FloatArray, chances: FloatArray | None = None) -> None:
-    """Importance weights average 1 where the log gave every arm of the rule a chance.
+    """Refuse importance weights whose mean is not 1, as it is if the log gave every arm of the
+    rule a chance.
 
-    The chances with which the log's arms were chosen help to say why not.
+    ``chances``, with which the log's arms were chosen, help to say why.
     """
     mean = float(weights.mean())
     slack = FAR * float(weights.std()) / math.sqrt(weights.size) + 1e-6
     wrong = mean == 0.0 or abs(mean - 1.0) > slack
     certain = 0.0 if chances is None else float(np.mean(chances >= 1.0))
     if wrong and certain > 0.5:
-        got = f"probability 1 for {certain:.0%} of the decisions, and others than {label} takes"
-        raise InvalidArgument("log", got, UNCERTAIN)
+        got = f"probability 1 for {certain:.0%} of the decisions, not those that {label} takes"
+        raise InvalidArgument("log", got, NEEDS_OVERLAP)
     if mean == 0.0:
         raise InvalidArgument(
             "log",
             f"none of the decisions that {label} would take",
-            "overlap: each arm that a policy plays, logged with a chance above 0",
+            "overlap: every arm that a policy plays, logged with a chance above 0",
         )
     if wrong:
         raise InvalidArgument(
             "log",
             f"probabilities that give {label} weights of {mean:.3g} on average",
-            "overlap and the true chances, which give 1: arms that it plays never had a "
-            "chance, or the probabilities are not those the log was made with",
+            "an average of 1: either arms that it plays never had a chance, or the log was "
+            "not made with these probabilities",
         )
 
 
@@ -171,7 +173,7 @@ def fixed_model(augmented: Augmentation, played: IntArray, rewards: FloatArray) 
     """Mean rewards (K,): ridge regression on augmented features, around the overall mean."""
     model = AugmentedRidge.of(augmented, PENALTY)
     centre = float(rewards.mean())
-    belief = _learned(model, augmented.arms, played, rewards - centre, np.zeros((0, 0)))
+    belief = _belief(model, augmented.arms, played, rewards - centre, np.zeros((0, 0)))
     return means(model, belief, augmented.observed) + centre
 
 
@@ -180,19 +182,19 @@ def varying_model(
 ) -> FloatArray:
     """Mean rewards (n, K) in the rounds ``at``, learned from the first rounds of the log.
 
-    Ridge regression on the features of the round and a bias for every arm.
+    Ridge regression on the features of the round and a bias per arm, around the overall mean.
     """
     centre = float(rewards.mean())
-    seen = contexts.rows(np.arange(played.size), played)
-    arms = contexts.fixed.shape[0]
-    model = BiasedRidge(seen.shape[1], PENALTY)
-    belief = _learned(model, arms, played, rewards - centre, seen)
-    bias = means(model, belief, np.zeros((arms, seen.shape[1])))
-    return contexts.times(at, belief.theta) + bias + centre
+    rows = contexts.rows(np.arange(played.size), played)
+    arms, size = contexts.fixed.shape[0], rows.shape[1]
+    model = BiasedRidge(size, PENALTY)
+    belief = _belief(model, arms, played, rewards - centre, rows)
+    bias = means(model, belief, np.zeros((arms, size)))
+    return contexts.predictions(at, belief.theta) + bias + centre
 
 
-def _learned(model: Any, arms: int, played: IntArray, rewards: FloatArray, rows: FloatArray) -> Any:
-    """What an estimator believes after a history."""
+def _belief(model: Any, arms: int, played: IntArray, rewards: FloatArray, rows: FloatArray) -> Any:
+    """An estimator's belief after a history."""
     belief = begin(model, arms)
     learn(model, belief, History(played, rewards, rows, np.ones(played.size)))
     recompute(model, belief, played.size)

@@ -1,1 +1,1 @@
-"""Pictures: readable in print and by colour-blind people, drawn without global state."""
+"""Pictures, drawn from plain data: readable in print and by colour-blind people."""

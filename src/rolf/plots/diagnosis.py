@@ -1,4 +1,4 @@
-"""The picture of a diagnosis: means against what the features say, and the variance split."""
+"""The picture of a diagnosis: means against what the features predict, and the variance split."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rolf.plots.regret import COLOURS
+from rolf.plots.style import COLOURS, GREY, add_grid, literal, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-GREY = "#555555"
-NAMED = 12  # more names than this would cover each other
+NAMED = 12  # more names than this would overlap
 
 
 class Point(NamedTuple):
@@ -34,24 +33,25 @@ def diagnosis_figure(
     note: str,
     level: float,
 ) -> Figure:
-    """Two panels; ``points`` with the surest deviating arms first, ``share`` with its interval."""
-    from matplotlib.figure import Figure
+    """Two panels: means, and the split.
 
-    figure = Figure(figsize=(9.0, 5.2), dpi=150, layout="constrained")
+    ``points`` start with the arms that deviate, the surest first; ``share`` is the estimate and
+    the ends of its interval.
+    """
+    figure = new_figure(9.0, 5.2)
     left, right = figure.subplots(1, 2, width_ratios=[3.6, 1.0])
     _means(left, points, level, share is not None)
     _split(right, share, level)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12)
-    lines = textwrap.fill(note, 125)
-    figure.supxlabel(lines, x=0.01, ha="left", fontsize=8.5, color=GREY)
+    figure.supxlabel(textwrap.fill(note, 125), x=0.01, ha="left", fontsize=8.5, color=GREY)
     return figure
 
 
 def _means(axes: Axes, points: Sequence[Point], level: float, tested: bool) -> None:
-    """Means with intervals against the fit; on the diagonal the features tell all."""
-    looks = ((False, COLOURS[0], "o", "within chance"), (True, COLOURS[1], "D", "deviates"))
-    for wanted, colour, marker, label in looks:
-        group = [point for point in points if point.deviates == wanted]
+    """Means with intervals against the fit; on the diagonal the features explain everything."""
+    groups = ((False, COLOURS[0], "o", "within chance"), (True, COLOURS[1], "D", "deviates"))
+    for deviates, colour, marker, label in groups:
+        group = [point for point in points if point.deviates == deviates]
         if group:
             axes.errorbar(
                 [point.fit for point in group],
@@ -72,7 +72,7 @@ def _means(axes: Axes, points: Sequence[Point], level: float, tested: bool) -> N
     for point in [point for point in points if point.deviates][:NAMED]:
         above = point.mean > point.fit  # names stand on the side away from the diagonal
         axes.annotate(
-            point.name.replace("$", r"\$"),
+            literal(point.name),
             (point.fit, point.mean),
             (-5, 3) if above else (5, -3),
             textcoords="offset points",
@@ -94,13 +94,11 @@ def _means(axes: Axes, points: Sequence[Point], level: float, tested: bool) -> N
             fontsize=8.5,
             handletextpad=0.1,
         )
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
+    add_grid(axes)
 
 
 def _split(axes: Axes, share: tuple[float | None, float, float] | None, level: float) -> None:
-    """One bar: what the features explain of the variance between arms, and what is latent."""
+    """One bar: the variance between arms, split into what the features explain and the rest."""
     axes.set_title("Variance between arms", loc="left", fontsize=10)
     axes.set_xlim(-0.75, 0.75)
     axes.set_ylim(0.0, 1.0)

@@ -1,4 +1,4 @@
-"""What a simulation gives back: regret of every policy, run and round, and where it is from."""
+"""What a simulation returns: the regret of every policy, run and round, and how it was produced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import numpy as np
 
 from rolf.checks import whole
 from rolf.errors import InvalidArgument, RolfError
-from rolf.plots import regret as plots
+from rolf.plots import style
+from rolf.plots.regret import Curves, curves_of, regret_figure
+from rolf.text import format_table
 from rolf.types import FloatArray
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class Row:
 
 
 class Summary(Sequence[Row]):
-    """A table with one row a policy; prints readably."""
+    """A table with one row per policy; prints readably."""
 
     def __init__(self, rows: list[Row]) -> None:
         self.rows = rows
@@ -70,18 +72,10 @@ class Summary(Sequence[Row]):
         return target
 
     def __str__(self) -> str:
-        head = [f.name for f in fields(Row)]
-        body = [
-            [value if isinstance(value, str) else f"{value:.4g}" for value in row.values()]
-            for row in self.to_dicts()
-        ]
-        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-        lines = []
-        for cells in [head, *body]:
-            first = cells[0].ljust(widths[0])
-            rest = [c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True)]
-            lines.append("  ".join([first, *rest]))
-        return "\n".join(lines)
+        lines = [[f.name for f in fields(Row)]]
+        for row in self.to_dicts():
+            lines.append([v if isinstance(v, str) else f"{v:.4g}" for v in row.values()])
+        return format_table(lines)
 
     __repr__ = __str__
 
@@ -108,33 +102,33 @@ class Result:
         return values
 
     def summary(self, round: int | None = None) -> Summary:
-        """Mean, spread and quantiles over the runs after ``round`` rounds (all by default)."""
+        """Mean, spread and quantiles over the runs, after ``round`` rounds (all by default)."""
         rounds = self.regret.shape[2]
-        at = rounds if round is None else whole("round", round, 1, rounds)
+        last = rounds if round is None else whole("round", round, 1, rounds)
         rows = []
-        for label, values in zip(self.labels, self.regret[:, :, at - 1], strict=True):
+        for label, values in zip(self.labels, self.regret[:, :, last - 1], strict=True):
             runs = values.size
             spread = float(values.std(ddof=1)) if runs > 1 else 0.0
             quantiles = [float(q) for q in np.quantile(values, [0.0, 0.25, 0.5, 0.75, 1.0])]
             mean = float(values.mean())
-            rows.append(Row(label, runs, at, mean, spread, spread / runs**0.5, *quantiles))
+            rows.append(Row(label, runs, last, mean, spread, spread / runs**0.5, *quantiles))
         return Summary(rows)
 
-    def curves(self) -> plots.Curves:
+    def curves(self) -> Curves:
         """Mean and standard deviation over the runs, for every policy and round."""
-        return plots.curves_of(self.labels, self.regret)
+        return curves_of(self.labels, self.regret)
 
     def plot(
         self, path: str | Path | None = None, *, title: str | None = None, logarithmic: bool = False
     ) -> Figure:
         """Regret over rounds, mean and one standard deviation; written to ``path`` if given."""
-        figure = plots.regret_figure(self.curves(), title=title, logarithmic=logarithmic)
+        figure = regret_figure(self.curves(), title=title, logarithmic=logarithmic)
         if path is not None:
-            plots.save(figure, path)
+            style.save(figure, path)
         return figure
 
     def save(self, path: str | Path) -> Path:
-        """Write a Parquet file: one row a policy and run, configuration in its metadata."""
+        """Write a Parquet file: one row per policy and run, with the configuration as metadata."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -146,10 +140,15 @@ class Result:
                 "regret": pa.FixedSizeListArray.from_arrays(self.regret.ravel(), rounds),
             }
         )
-        about = {"format": FORMAT, "version": VERSION, "labels": self.labels, "config": self.config}
+        header = {
+            "format": FORMAT,
+            "version": VERSION,
+            "labels": self.labels,
+            "config": self.config,
+        }
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table.replace_schema_metadata({"rolf": json.dumps(about)}), target)
+        pq.write_table(table.replace_schema_metadata({"rolf": json.dumps(header)}), target)
         return target
 
     def __repr__(self) -> str:
@@ -166,19 +165,19 @@ def load_result(path: str | Path) -> Result:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
         raise RolfError(f"{path}: cannot be read as Parquet ({error})") from error
-    about = json.loads((table.schema.metadata or {}).get(b"rolf", b"{}"))
-    if about.get("format") != FORMAT:
+    header = json.loads((table.schema.metadata or {}).get(b"rolf", b"{}"))
+    if header.get("format") != FORMAT:
         raise RolfError(f"{path}: was not written by rolf")
-    if about.get("version") != VERSION:
-        raise RolfError(f"{path}: has version {about.get('version')}, this rolf reads {VERSION}")
-    labels = about["labels"]
+    if header.get("version") != VERSION:
+        raise RolfError(f"{path}: has version {header.get('version')}, this rolf reads {VERSION}")
+    labels = header["labels"]
     flat = table.column("regret").combine_chunks().flatten().to_numpy(zero_copy_only=False)
     runs = table.num_rows // max(len(labels), 1)
-    return Result(labels, flat.reshape(len(labels), runs, -1), about["config"])
+    return Result(labels, flat.reshape(len(labels), runs, -1), header["config"])
 
 
 def versions() -> dict[str, str]:
-    """Versions of what a result depends on."""
+    """Versions of the software that a result depends on."""
     import platform
     from importlib import metadata
 

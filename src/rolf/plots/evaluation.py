@@ -1,0 +1,120 @@
+"""The picture of an evaluation on a log: values and intervals, beside the log's own mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from rolf.plots.style import COLOURS, GREY, LIGHT_GREY, literal, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Look(NamedTuple):
+    """How an estimator is drawn."""
+
+    title: str
+    marker: str
+    colour: str
+
+
+LOOKS = {
+    "replay": Look("replay (learns on the way)", "s", COLOURS[0]),
+    "ips": Look("inverse propensity", "o", COLOURS[1]),
+    "snips": Look("self-normalised", "^", COLOURS[2]),
+    "dr": Look("doubly robust", "D", COLOURS[3]),
+}
+
+
+class Estimate(NamedTuple):
+    """A policy's value by one estimator, its interval, and how many decisions it rests on."""
+
+    policy: str
+    estimator: str
+    value: float
+    low: float
+    high: float
+    effective: float
+
+
+def evaluation_figure(
+    estimates: Sequence[Estimate], logged: Estimate | None, *, title: str, level: float
+) -> Figure:
+    """One line per policy and estimator; ``logged`` is the log's own mean."""
+    policies = list(dict.fromkeys(estimate.policy for estimate in estimates))
+    present = {estimate.estimator for estimate in estimates}
+    used = [name for name in LOOKS if name in present]
+    gap = len(used) + 1
+    figure = new_figure(7.5, 1.9 + 0.24 * gap * len(policies))
+    axes = figure.add_subplot()
+    if logged is not None:
+        axes.axvspan(logged.low, logged.high, color=LIGHT_GREY, alpha=0.6, linewidth=0)
+        axes.axvline(logged.value, color=GREY, linewidth=1.0, linestyle="--")
+    for estimate in estimates:
+        height = policies.index(estimate.policy) * gap + used.index(estimate.estimator)
+        _draw(axes, estimate, height)
+    axes.annotate(
+        "decisions\nit rests on",
+        (1.0, 1.0),
+        (6, 4),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        fontsize=8,
+        color=GREY,
+    )
+    centres = [index * gap + (len(used) - 1) / 2 for index in range(len(policies))]
+    axes.set_yticks(centres, [literal(name) for name in policies])
+    axes.tick_params(axis="y", length=0)
+    for index in range(1, len(policies)):
+        axes.axhline(index * gap - 1, color=LIGHT_GREY, linewidth=0.8)
+    axes.set_ylim(gap * len(policies) - 1, -1)
+    axes.set_xlabel("mean reward of a decision")
+    note = f"lines and grey band: {100 * level:g}% confidence intervals"
+    axes.set_title(note, loc="right", fontsize=8, color=GREY)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.grid(axis="x", color="#eeeeee", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.set_title(literal(title), loc="left", fontsize=11)
+    _add_legend(figure, used)
+    return figure
+
+
+def _draw(axes: Axes, estimate: Estimate, height: int) -> None:
+    """The interval, the value on it, and at the right edge the number of decisions."""
+    look = LOOKS[estimate.estimator]
+    if math.isfinite(estimate.low + estimate.high):
+        ends = [estimate.low, estimate.high]
+        axes.plot(ends, [height, height], color=look.colour, linewidth=1.8)
+    axes.plot(estimate.value, height, look.marker, color=look.colour, markersize=5.5)
+    axes.annotate(
+        f"{estimate.effective:,.0f}",
+        (1.0, height),
+        (6, 0),
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        va="center",
+        fontsize=8,
+        color=GREY,
+    )
+
+
+def _add_legend(figure: Figure, estimators: Sequence[str]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=look.colour,
+            marker=look.marker,
+            markersize=5.5,
+            linewidth=1.8,
+            label=look.title,
+        )
+        for look in (LOOKS[name] for name in estimators)
+    ]
+    handles.append(Line2D([], [], color=GREY, linestyle="--", label="mean as logged"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=8.5)
