@@ -26,7 +26,7 @@ import numpy as np
 
 import rolf
 from rolf.experiments.opening import create
-from rolf.experiments.roster import Table
+from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import DECISION, REWARD, Row
 
 ARMS, SIZE = 30, 17
@@ -125,7 +125,7 @@ def size(url: str, name: str, decisions: int, policy: str) -> None:
         common = (number + 1, 1e9 + number, arm, 1.0 / ARMS, arm, arm, True)
         rows.append(Row(0, DECISION, *common, 1))
         rows.append(Row(0, REWARD, *common, 0, None, rewards[number]))
-    experiment = create(url, "large", Table.read(FEATURES), policy=policy, seed=1, rows=rows)
+    experiment = create(url, "large", Roster.read(FEATURES), policy=policy, seed=1, rows=rows)
     del rows
     start = time.perf_counter()
     experiment.rebuild()

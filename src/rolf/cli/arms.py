@@ -13,7 +13,6 @@ from rolf.cli.common import (
     JSON,
     NAME,
     URL,
-    current,
     find_labels,
     format_number,
     make_table,
@@ -25,7 +24,7 @@ from rolf.errors import InvalidArgument
 if TYPE_CHECKING:
     from rolf.arms.table import Arms
     from rolf.experiments.experiment import Experiment
-    from rolf.experiments.roster import Table
+    from rolf.experiments.roster import Roster
 
 commands = typer.Typer()
 
@@ -57,27 +56,21 @@ def arms(
                 typer.echo(line)
         if not as_json and (add or update or retire):
             return
-        now = current(experiment)
-    known = now.table.arms
-    rows = zip(known.labels, now.table.active, now.asked, known.features.tolist(), strict=True)
+        known, records = experiment.roster().arms, experiment.arms()
     if as_json:
-        print_json(
-            [
-                {
-                    "arm": label,
-                    "active": bool(active),
-                    "plays": plays,
-                    "features": dict(zip(known.columns, features, strict=True)),
-                }
-                for label, active, plays, features in rows
-            ]
-        )
+        keys = ("arm", "active", "plays", "features")
+        print_json([{key: getattr(record, key) for key in keys} for record in records])
         return
     table = make_table(
         ("arm", "plays", "state", "features"),
         (
-            (label, plays, "active" if active else "retired", _describe(known, features))
-            for label, active, plays, features in rows
+            (
+                record.arm,
+                record.plays,
+                "active" if record.active else "retired",
+                _describe(known, list(record.features.values())),
+            )
+            for record in records
         ),
         text=("state", "features"),
     )
@@ -94,28 +87,28 @@ def _change(
     """Change the arms step by step and report each step; both tables are read before the first."""
     from rolf.arms.reading import read_rows
 
-    known = current(experiment).table.arms
+    known = experiment.roster().arms
     additions = None if add is None else read_rows(add, known)
     corrections = None if update is None else read_rows(update, known)
     if additions is not None:
-        experiment.add_arms(_named_additions(additions, current(experiment).table))
+        experiment.add_arms(_named_additions(additions, experiment.roster()))
         yield f"added: {', '.join(additions.labels)}"
     if corrections is not None:
-        labels = find_labels(corrections.labels, current(experiment).table.arms, "--update")
+        labels = find_labels(corrections.labels, experiment.roster().arms, "--update")
         experiment.update_features(dict(zip(labels, corrections.features, strict=True)))
         yield f"updated: {', '.join(corrections.labels)}"
     if retire:
-        experiment.retire_arms(find_labels(retire, current(experiment).table.arms, "--retire"))
+        experiment.retire_arms(find_labels(retire, experiment.roster().arms, "--retire"))
         yield f"retired: {', '.join(retire)}"
 
 
-def _named_additions(rows: Arms, table: Table) -> Arms:
+def _named_additions(rows: Arms, roster: Roster) -> Arms:
     """New arms with labels like those of the experiment: text, numbers, or none."""
-    arms = table.arms
+    arms = roster.arms
     taken = {str(label) for label in arms.labels}
     if repeated := [label for label in rows.labels if label in taken]:
         raise InvalidArgument("--add", repeated, "arms that are new")
-    additions = table.called(rows)
+    additions = roster.relabelled(rows)
     if additions.named and not arms.named:
         positions = ", ".join(str(arms.count + place) for place in range(rows.count))
         expected = f"{positions}: the arms of this experiment have no names"

@@ -18,7 +18,6 @@ from rolf.errors import InvalidArgument, RolfWarning, UnknownExperiment
 if TYPE_CHECKING:
     from rolf.arms.table import Arms
     from rolf.experiments.experiment import Experiment
-    from rolf.experiments.replica import Replica
 
 URL = Annotated[str, typer.Argument(help="sqlite:///file.db or postgresql://user@host/database.")]
 NAME = Annotated[str, typer.Argument(help="The experiment's name.")]
@@ -45,16 +44,6 @@ def open_existing(url: str, name: str) -> Experiment:
         more = f" and {len(known) - 20} more" if len(known) > 20 else ""
         there = f"there are {', '.join(known[:20])}{more}" if known else "this database has none"
         raise UnknownExperiment(f"no experiment is called {name!r}; {there}") from None
-
-
-def current(experiment: Experiment) -> Replica:
-    """The arms and counts of an experiment, up to date, without a posterior as in its status.
-
-    No other command-line code uses private parts of an experiment.
-    """
-    with experiment._alone():
-        experiment._sync()
-        return experiment._replica
 
 
 def read_options(text: str | None) -> dict[str, Any] | None:

@@ -14,7 +14,6 @@ from rolf.cli.common import (
     NAME,
     POLICY,
     URL,
-    current,
     errors_name_options,
     find_labels,
     format_number,
@@ -59,7 +58,7 @@ def new(
     """Create an experiment in a database."""
     from rolf.arms.reading import understand
     from rolf.experiments.opening import create
-    from rolf.experiments.roster import Table
+    from rolf.experiments.roster import Roster
 
     policy_options = read_options(options)
     with warnings_as_notes():
@@ -68,7 +67,7 @@ def new(
     with create(
         url,
         name,
-        Table.read(arms),
+        Roster.read(arms),
         policy=policy,
         options=policy_options,
         seed=seed,
@@ -98,7 +97,7 @@ def ask(
 ) -> None:
     """Decide which arm to play next; the decision is stored before it is printed."""
     with open_existing(url, name) as experiment:
-        arms = current(experiment).table.arms
+        arms = experiment.roster().arms
         choice = round_features = None
         if available is not None:
             names = [part.strip() for part in available.split(",")]
@@ -134,13 +133,13 @@ def tell(
     if (table is None) == (id is None or reward is None):
         raise InvalidArgument("ID REWARD", [id, reward], "an id and a reward, or --csv")
     with open_existing(url, name) as experiment:
-        before = sum(current(experiment).told)
+        before = experiment.counts().told
         count = 1
         if table is not None:
             count = _tell_file(experiment, table)
         elif id is not None and reward is not None:
             experiment.tell(id, reward)
-        fresh = min(sum(current(experiment).told) - before, count)
+        fresh = min(experiment.counts().told - before, count)
     if as_json:
         print_json({"told": count, "new": fresh})
         return
@@ -232,8 +231,8 @@ def import_experiment(
         if as_json:
             print_json(experiment.status().to_dict())
             return
-        now = current(experiment)
-        counts = f"{sum(now.asked)} asked, {sum(now.told)} told"
+        now = experiment.counts()
+        counts = f"{now.asked} asked, {now.told} told"
         typer.echo(f"imported: {name}, {experiment.policy}; {counts}")
 
 
