@@ -265,11 +265,11 @@ def test_the_log_of_a_policy_that_is_certain_can_only_be_replayed(files, tmp_pat
     words = ("replay", log, items, "--policy", "ucb", "--policy", "rolf-ridge")
     shown = run(*words)
     assert "rolf-ridge: ips, snips, dr left out" in shown
-    assert "only the estimator replay can be used" in shown
+    assert 'only the estimator "replay" can be used' in shown
     assert [line.split()[1] for line in shown.splitlines() if line.startswith("rolf-ridge ")] == [
         "replay"
     ]
-    with pytest.raises(InvalidArgument, match="only the estimator replay can be used"):
+    with pytest.raises(InvalidArgument, match='only the estimator "replay" can be used'):
         run("replay", log, items, "--policy", "rolf-ridge", "--estimator", "ips", ok=False)
 
 

@@ -334,11 +334,11 @@ def test_importing_rolf_imports_nothing_heavy():
 
 
 def test_ask_and_tell_need_no_numba():
-    # (The lasso and the posterior over scales are scalar loops: compiled online too.)
+    # (The lasso, the posterior over scales and KL-UCB are scalar loops: compiled online too.)
     code = """
 import sys, rolf
 for cls in rolf.policy_classes():
-    if cls.name != "rolf-lasso" and "bayes" not in cls.name:
+    if cls.name not in ("rolf-lasso", "kl-ucb") and "bayes" not in cls.name:
         policy = cls([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], seed=0)
         for _ in range(20):
             extra = {"features": policy.arms.features} if cls.varying else {}

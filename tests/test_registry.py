@@ -112,7 +112,7 @@ def test_what_was_opened_with_a_users_class_says_what_to_import(mine, tmp_path):
     for line in (first, second):
         assert "'elsewhere:Mine'" in line
         assert "No module named 'elsewhere'" in line
-    assert "put it on the path" in first
+    assert "put the module elsewhere on the path" in first
 
 
 def test_an_entry_point_is_a_name(mine, monkeypatch):

@@ -314,8 +314,12 @@ class Policy(LearnsHistory):
         """Everything needed to go on elsewhere, as JSON-compatible data."""
         from rolf.policies.registry import policy_name
 
+        name = policy_name(type(self))
+        if "<locals>" in name:
+            got, expected = f"{type(self).__name__}.name = ''", "a name, to find the class again"
+            raise InvalidArgument("name", got, expected)
         with self._lock:
-            return saving.save(self, policy_name(type(self)))
+            return saving.save(self, name)
 
     @classmethod
     def from_state(cls, state: dict[str, Any], *, seed: Seed = None) -> Policy:

@@ -78,9 +78,7 @@ def policy_name(cls: type[Policy]) -> str:
     for entry in _entry_points():
         if entry.value == reference:
             return str(entry.name)
-    if "<locals>" in reference:  # nobody can import it: its name is known in this process alone
-        if not cls.name:
-            raise InvalidArgument("name", "", f"a name for {cls.__name__}, to find it again")
+    if cls.name and "<locals>" in reference:  # known in this process alone, and by its name
         return cls.name
     return reference
 
