@@ -256,6 +256,8 @@ def test_refused_decisions_leave_no_trace_and_rules_learn_the_chances():
     assert 0 < accepted < 60
     _, learner = policies
     assert (learner.rounds, learner.waiting) == (accepted, [])
+    for policy in policies:  # whose features say in what units those of the rounds come
+        assert policy.arms.features == pytest.approx(contexts.typical())
 
 
 def test_every_label_has_draws_of_its_own():

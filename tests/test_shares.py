@@ -43,8 +43,10 @@ def test_arms_with_one_reward_stay_without_a_variance_where_nothing_varies():
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6 / 3])
 def test_a_constant_column_spans_nothing(value):
-    """The mean of ten times 0.1 is not 0.1 in floating point."""
-    assert shares.design(np.full((10, 2), value)).shape == (10, 1)
+    """The mean of ten times 0.1 is not 0.1 in floating point. Nor does it hide other columns."""
+    constant = np.full(10, value)
+    assert shares.design(np.column_stack([constant, constant])).shape == (10, 1)
+    assert shares.design(np.column_stack([constant, np.arange(10.0)])).shape == (10, 2)
 
 
 def test_the_rank_of_columns_that_follow_from_others():

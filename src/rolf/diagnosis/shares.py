@@ -250,7 +250,6 @@ class Profile:
         squares equals ``residual``."""
         heights = -np.log(np.maximum(self.residuals, 1e-300))
         place = np.interp(-np.log(np.maximum(residual, 1e-300)), heights, np.arange(GRID + 1.0))
-        place = np.where(residual >= self.residuals[0], 0.0, place)
         steps = np.arange(GRID + 1.0)
         logs = np.log(self.ratios[1:])
         ratio = np.where(
