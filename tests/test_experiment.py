@@ -9,7 +9,7 @@ import pandas
 import pytest
 
 import rolf
-from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument
+from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument, RolfWarning
 from rolf.experiments.storage.base import CHANGE, DECISION, REWARD
 from rolf.policies.arrays import pack, unpack
 from rolf.policies.operations import rebuild
@@ -163,7 +163,7 @@ def test_a_table_given_again_may_be_the_first_the_current_or_the_active_one(url)
     everything = pandas.concat([NAMED_FEATURES, new])
     for same in (NAMED_FEATURES, everything, everything[2:]):
         rolf.open_experiment(url, "one", features=same)
-        rolf.open_experiment(url, "one", features=same[::-1])
+        rolf.open_experiment(url, "one", features=same[[2, 0, 1]][::-1])
     changed = everything.copy()
     changed.loc["h", 1] = 7.0
     for other, words in (
@@ -230,3 +230,21 @@ def test_a_default_reward_must_be_one_that_the_policy_accepts(policy):
         create_experiment(url, policy=policy, default_reward=-1.0, reward_after=10.0)
     assert rolf.list_experiments(url) == []
     create_experiment(url, policy=policy, default_reward=0.5, reward_after=10.0)
+
+
+def test_a_warning_about_the_features_is_shown_once():
+    url = make_url("memory")
+    dependent = np.column_stack([FEATURES[:, :2], FEATURES[:, 0] + FEATURES[:, 1]])
+    with pytest.warns(RolfWarning, match="rank 2 but 3 columns") as caught:
+        experiment = create_experiment(url, features=dependent)
+    assert len(caught) == 1
+    play(experiment, 5)
+    create_experiment(url, features=dependent).ask()  # warnings are errors here
+    experiment.add_arms([[1.0, 1.0, 2.0]])
+
+
+@pytest.mark.parametrize("label", [np.nan, np.inf, None, True, (1, 2)])
+def test_names_of_arms_that_no_log_can_hold(label):
+    frame = pandas.DataFrame(FEATURES, index=pandas.Index([label, *"bcdef"], tupleize_cols=False))
+    with pytest.raises(InvalidArgument, match="arms named by text or numbers"):
+        create_experiment(make_url("memory"), features=frame)

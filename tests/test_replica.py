@@ -10,6 +10,7 @@ import pytest
 import rolf
 from helpers import ARMS, FEATURES, every_policy
 from rolf.experiments import live
+from rolf.experiments.replica import Replica
 from rolf.experiments.storage.base import DECISION
 from rolf.policies.arrays import arrays
 from rolf.policies.registry import CATALOG
@@ -61,20 +62,22 @@ def test_the_log_changes_the_state_as_the_policy_does(name):
     rng = np.random.default_rng(7)
     waiting = []
     for number in range(1, 61):
-        decision = experiment.ask(**round_features(experiment))
+        varying = replica.policy.varying
+        table = rng.standard_normal(FEATURES.shape) if varying else FEATURES
+        decision = experiment.ask(features=table if varying else None)
         draws = replica._generator(number)
-        choice = twin._choose(params, state, FEATURES, np.arange(ARMS), draws)
+        choice = twin._choose(params, state, table, np.arange(ARMS), draws)
         assert (choice.arm, choice.greedy, choice.matched) == (
             decision.arm,
             decision.greedy,
             decision.matched,
         )
-        waiting.append((decision, choice))
+        waiting.append((decision, choice, table[choice.arm]))
         if number % 3:
-            decision, choice = waiting.pop(rng.integers(len(waiting)))
+            decision, choice, row = waiting.pop(rng.integers(len(waiting)))
             reward = accepted_reward(experiment, rng.normal())
             experiment.tell(decision, reward)
-            twin._update(params, state, choice, FEATURES[choice.arm], reward)
+            twin._update(params, state, choice, row, reward)
     experiment._live.sync()
     expected = dict(arrays(state))
     for path, array in arrays(replica.state):
@@ -119,6 +122,42 @@ def test_when_a_decision_is_due_for_the_default_reward():
     experiment.tell(one, 1.0)
     experiment.tell(three, 1.0)
     assert (experiment.status().defaults, experiment.status().told) == (0, 3)
+
+
+def test_a_decision_is_still_due_after_a_snapshot(url):
+    experiment = create_experiment(url, policy="ucb", reward_after=10.0)
+    experiment._now = lambda: 0.0
+    experiment.ask(2)
+    experiment.snapshot()
+    experiment.close()
+    again = rolf.open_experiment(url, "one")
+    assert again._live.snapshot_upto > 0
+    again._now = lambda: 20.0
+    assert again.status().defaults == 2
+
+
+def test_rows_out_of_order_are_noticed():
+    experiment = create_experiment(make_url("memory"), policy="ucb")
+    experiment.ask(3)
+    first, second, third = experiment.log()
+    replica = Replica(experiment.record)
+    replica.apply([first, third])
+    assert replica.ordered
+    replica.apply([second])
+    assert not replica.ordered
+    assert (replica.last, replica.issued) == (third.seq, third.number)
+    assert sum(replica.asked) == 3
+
+
+@every_policy
+def test_retiring_an_arm_leaves_the_state_alone(name):
+    experiment = create_experiment(make_url("memory"), policy=name)
+    play(experiment, 30)
+    experiment._live.sync()
+    before = {path: array.copy() for path, array in arrays(experiment._replica.state)}
+    experiment.retire_arms([0, 2])
+    for path, array in arrays(experiment._replica.state):
+        assert (array == before[path]).all(), path
 
 
 # drlasso's pseudo-rewards depend on the order in which rewards come
