@@ -1,7 +1,7 @@
 """Processes that are killed at random moments, and connections that break.
 
-``ROLF_KILLS=5000 pytest tests/test_faults.py`` kills that many in each database; the default is a
-few dozen.
+``make test`` kills a few dozen processes in each database, ``make test-slow`` a thousand, and
+``ROLF_KILLS=5000 make test-slow`` as many as that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rolf.experiments.storage.base import DECISION, REWARD, Row
 from rolf.testing.storage import create_experiment, current_state, folded_state
 from stores import postgres_url, quick_folder, server
 
-KILLS = int(os.environ.get("ROLF_KILLS", "40"))
+KILLS = int(os.environ.get("ROLF_KILLS", "1000"))
 
 
 class Witness:
@@ -55,7 +55,8 @@ def wait_for(path):
         time.sleep(0.002)
 
 
-def test_what_was_acknowledged_survives_a_kill(shared_url, monkeypatch):
+@pytest.mark.parametrize("kills", [40, pytest.param(KILLS, marks=pytest.mark.slow)])
+def test_what_was_acknowledged_survives_a_kill(shared_url, monkeypatch, kills):
     """Two processes under load are killed at random moments, again and again."""
     experiment = create_experiment(shared_url, policy="ucb")
     witness = Witness(experiment)
@@ -66,7 +67,7 @@ def test_what_was_acknowledged_survives_a_kill(shared_url, monkeypatch):
     folder = quick_folder("rolf-kills")
     moment = random.Random(1)
     killed = acknowledged = 0
-    while killed < KILLS:
+    while killed < kills:
         paths = [folder / f"{killed + place}" for place in range(2)]
         workers = [
             context.Process(target=faults.work, args=(shared_url, "one", path)) for path in paths
