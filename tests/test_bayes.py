@@ -235,3 +235,41 @@ def test_a_level_far_away_costs_no_digits():
     near, far = rolf.RoLFBayes(FEATURES, seed=0), rolf.RoLFBayes(FEATURES, seed=0)
     assert trace(near) == trace(far, shift=1e8)
     assert rebuilt(far).scales()["noise"] == pytest.approx(near.scales()["noise"], rel=1e-4)
+
+
+# --- the rule -----------------------------------------------------------------------------------
+
+
+@BOTH
+def test_decisions_have_the_largest_bound(name):
+    """The bound by hand, from the posterior's components and with decisions that wait."""
+    policy = rolf.policy_class(name)(FEATURES, width=1.5, seed=0)
+    more = {"features": FEATURES} if policy.varying else {}
+    rng = np.random.default_rng(5)
+    waiting = np.zeros(7)
+    pending, bonus_decided = [], 0
+    for turn in range(60):
+        if turn >= 9:
+            posterior = policy._posterior(FEATURES)
+            seen = posterior.degrees + 1.0
+            weights = posterior.weights**0.4 / (posterior.weights**0.4).sum()
+            noises = posterior.errors / max(seen - 3.0, 0.5)
+            mean = weights @ posterior.means
+            spread = (posterior.means - mean) ** 2 + noises[:, None] * posterior.variances
+            noise = weights @ noises
+            ratio = weights @ spread / noise
+            ratio = ratio / (1.0 + waiting * ratio)
+            reach = 1.5 * (0.55 + 0.45 * ratio / (ratio + 0.1))
+            bounds = mean + reach * np.sqrt(noise * ratio)
+        decision = policy.ask(**more)
+        if turn >= 9:
+            assert bounds[decision.arm] == pytest.approx(bounds.max(), rel=1e-9)
+            assert mean[decision.greedy] == pytest.approx(mean.max(), rel=1e-9)
+            bonus_decided += decision.arm != mean.argmax()
+        waiting[decision.arm] += 1
+        pending.append(decision)
+        while len(pending) > turn % 4:
+            told = pending.pop(0)
+            waiting[told.arm] -= 1
+            policy.tell(told, 3.0 + 0.2 * told.arm + 0.5 * rng.standard_normal())
+    assert bonus_decided > 10  # the bonus decided often enough to be tested

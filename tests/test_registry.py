@@ -205,11 +205,22 @@ def test_learning_from_totals_is_learning_from_their_history():
         assert two.rounds == one.rounds == 200
         assert np.allclose(one.estimates(), two.estimates(), rtol=1e-9)
     assert two.ask().arm == one.ask().arm
-    bayes = rolf.RoLFBayes(FEATURES, seed=0)
-    for _ in range(2):  # also on top of what it knows, from another level
-        bayes.learn_totals(counts, sums + 1e6 * counts, squares + 2e6 * sums + 1e12 * counts)
-        bayes.learn_totals(counts, sums, squares, level=1e6)
-    assert bayes.rounds == 800
+    # also on top of what it knows, and from another level
+    twice, added = (rolf.RoLFBayes(FEATURES, seed=0) for _ in range(2))
+    twice.learn(np.tile(arms, 2), np.tile(rewards - 1e6, 2))
+    added.learn_totals(counts, sums, squares)
+    shifted = (sums - 5.0 * counts, squares - 10.0 * sums + 25.0 * counts)
+    added.learn_totals(counts, *shifted, level=5.0)
+    assert added.rounds == 400
+    assert np.allclose(added.estimates(), twice.estimates(), atol=1e-9)
+    assert added.scales() == pytest.approx(twice.scales())
+
+
+def test_arms_without_rewards_have_totals_of_zero():
+    policy = rolf.RoLFBayes(FEATURES, seed=0)
+    policy.learn_totals([3, 0, 0, 2, 0, 0], [3.0, 0, 0, 1.0, 0, 0], [3.5, 0, 0, 0.6, 0, 0])
+    assert policy.rounds == 5
+    assert policy.estimates()[0] > policy.estimates()[3]
 
 
 def test_totals_that_cannot_be_learned_change_nothing():
