@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
+from datetime import timedelta
 
 import numpy as np
 import pandas
 import pytest
 
 import rolf
+from rolf.arms.table import Arms
 from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument, RolfWarning
+from rolf.experiments.opening import create
+from rolf.experiments.roster import Roster
+from rolf.experiments.storage import sqlite_file
 from rolf.experiments.storage.base import CHANGE, DECISION, REWARD
+from rolf.experiments.storage.memory import MemoryStore
 from rolf.policies.arrays import pack, unpack
 from rolf.policies.operations import rebuild
 from rolf.testing.storage import (
@@ -53,6 +60,7 @@ def test_invalid_asks_change_nothing(url):
             experiment.ask(**arguments)
     assert current_state(experiment) == before
     assert experiment.ask(available=iter([2])).arm == 2
+    experiment.tell_many([])
 
 
 @pytest.mark.parametrize(
@@ -62,6 +70,7 @@ def test_invalid_asks_change_nothing(url):
         ({"options": {"p": 0.9}}, "options: p: 0.6 there, 0.9 here"),
         ({"seed": 5}, "seed: 4 there, 5 here"),
         ({"reward_after": 3.0}, "reward_after: None there, 3.0 here"),
+        ({"policy": rolf.UCB}, "policy: 'rolf-ridge' there, 'ucb' here"),
         ({"features": FEATURES + np.eye(ARMS, 3)}, "arm 0, column 0"),
         ({"features": FEATURES[:4]}, "shape"),
         ({"features": NAMED_FEATURES}, "no names"),
@@ -248,3 +257,108 @@ def test_names_of_arms_that_no_log_can_hold(label):
     frame = pandas.DataFrame(FEATURES, index=pandas.Index([label, *"bcdef"], tupleize_cols=False))
     with pytest.raises(InvalidArgument, match="arms named by text or numbers"):
         create_experiment(make_url("memory"), features=frame)
+
+
+def test_another_default_reward_is_refused():
+    url = make_url("memory")
+    create_experiment(url, default_reward=0.5, reward_after=3.0)
+    with pytest.raises(DifferentExperiment, match=r"default_reward: 0\.5 there, 0\.25 here"):
+        create_experiment(url, default_reward=0.25, reward_after=3.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "argument"),
+    [
+        ({"default_reward": 1.0}, "default_reward"),
+        ({"reward_after": 0.0}, "reward_after"),
+        ({"reward_after": timedelta(seconds=-1)}, "reward_after"),
+        ({"reward_after": 1.0, "default_reward": math.nan}, "reward"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 2.5}, "seed"),
+        ({"seed": 2**63}, "seed"),
+        ({"options": {"q": 1}}, "options"),
+        ({"policy": "rolf-rigde"}, "policy"),
+    ],
+)
+def test_settings_that_are_no_settings(arguments, argument):
+    url = make_url("memory")
+    with pytest.raises(InvalidArgument, match=f"^{argument}: "):
+        create_experiment(url, **arguments)
+    assert rolf.list_experiments(url) == []
+
+
+def test_what_is_recorded_of_the_settings(url):
+    experiment = create_experiment(url, reward_after=timedelta(days=2, seconds=1))
+    assert experiment.record.reward_after == 172801.0
+    assert experiment.record.default_reward == 0.0
+    assert experiment.record.seed == 4
+    assert json.loads(experiment.record.options) == rolf.RoLFRidge(FEATURES).options
+    seeds = {create_experiment(url, name, seed=None).record.seed for name in "abc"}
+    assert len(seeds) == 3
+
+
+def test_another_process_may_create_it_first(monkeypatch):
+    url = make_url("memory")
+    create_experiment(url).ask()
+    find, calls = MemoryStore.find, []
+
+    def too_early(store, name):
+        calls.append(name)
+        return find(store, name) if len(calls) > 1 else None
+
+    monkeypatch.setattr(MemoryStore, "find", too_early)
+    assert create_experiment(url).status().asked == 1
+
+
+def test_a_failed_call_leaves_no_connection_open():
+    url = make_url("sqlite")
+    create_experiment(url).close()
+    before = dict(sqlite_file._open_connections)
+    for attempt in (
+        lambda: rolf.open_experiment(url, "none"),
+        lambda: create_experiment(url, seed=99),
+        lambda: create(url, "one", Roster.read(FEATURES)),
+    ):
+        with pytest.raises(ExperimentError):
+            attempt()
+    assert sqlite_file._open_connections == before
+
+
+def test_arms_by_name_and_by_column():
+    frame = NAMED_FEATURES.rename(index={"a": "first"})
+    experiment = create_experiment(make_url("memory"), features=frame)
+    experiment.retire_arms("first")
+    assert experiment.roster().active == [False] + [True] * 5
+    new = pandas.DataFrame([[1.0, 2.0, 3.0]], index=["g"])
+    experiment.add_arms(new[[2, 0, 1]])
+    assert experiment.arms()[-1].features == {"0": 1.0, "1": 2.0, "2": 3.0}
+    experiment.update_features((2 * new)[[1, 2, 0]])
+    assert experiment.arms()[-1].features == {"0": 2.0, "1": 4.0, "2": 6.0}
+    for wrong in (Arms(new.to_numpy(), ["h"], list("xyz")), new[:0]):
+        with pytest.raises(InvalidArgument, match="features"):
+            experiment.add_arms(wrong)
+    experiment.add_arms(Arms(new.to_numpy(), ["h"], ["0", "1", "2"]))
+    numbered = create_experiment(make_url("memory"), policy="ucb")
+    numbered.retire_arms(2)
+    assert not numbered.roster().active[2]
+
+
+def test_rebuilding_overrules_any_snapshot(url, monkeypatch):
+    """One that claims to know more than the log, and one that another process saves meanwhile."""
+    experiment = create_experiment(url)
+    play(experiment, 5)
+    experiment.snapshot()
+    store, id = experiment._store, experiment.record.id
+    snapshot = store.snapshot(id)
+    wrong = snapshot._replace(state=json.dumps(falsified(snapshot)))
+    forget = store.forget
+
+    def forget_and_save_again(experiment):
+        forget(experiment)
+        store.save(experiment, wrong)
+
+    store.save(id, wrong._replace(upto=wrong.upto + 1000))
+    monkeypatch.setattr(store, "forget", forget_and_save_again)
+    experiment.rebuild()
+    assert store.snapshot(id) == snapshot
+    assert current_state(experiment) == folded_state(experiment)

@@ -159,6 +159,16 @@ def test_arms_are_added_and_corrected_from_files_and_frames(items, tmp_path, kin
     rolf.open_experiment(url, "x", features=items).close()
 
 
+def test_a_table_of_the_active_arms_is_read_like_the_first_one(items, tmp_path):
+    """Read on its own it would have other columns: nothing in it is green."""
+    url = f"sqlite:///{tmp_path}/x.db"
+    with rolf.open_experiment(url, "x", features=items, policy="ucb") as experiment:
+        experiment.retire_arms("04")
+    items.write_text(ITEMS.replace("04,8.0,green,round\n", ""))
+    assert read_arms(items).columns != COLUMNS
+    rolf.open_experiment(url, "x", features=items).close()
+
+
 def test_a_column_names_the_arms_if_the_index_only_counts(tmp_path):
     numbers = pandas.DataFrame({"u": [1.0, 2.0, 3.0], "id": [7, 8, 9]})
     with rolf.open_experiment("memory://", "column", features=numbers, policy="ucb") as experiment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import uuid
 
 import numpy as np
@@ -13,6 +14,7 @@ import rolf
 from helpers import FEATURES, LETTERS
 from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument, RolfError
 from rolf.evaluation.logs import read_log
+from rolf.experiments.storage.base import DECISION, REWARD
 from rolf.experiments.transfer import export_log, import_log
 from rolf.testing.storage import (
     create_experiment,
@@ -21,6 +23,12 @@ from rolf.testing.storage import (
     play,
     round_features,
 )
+
+
+def contents(experiment):
+    """The log without what is the database's own: sequence numbers and blanks in JSON."""
+    rows = [row._replace(seq=0) for row in experiment.log()]
+    return [row._replace(features=row.features and json.loads(row.features)) for row in rows]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -34,16 +42,85 @@ def test_an_exported_log_is_imported_unchanged(url, policy, kind, tmp_path):
     assert export_log(experiment, file) == 24
     settings = {} if kind == "parquet" else {"features": FEATURES, "policy": policy, "seed": 4}
     again = import_log(url, "again", file, **settings)
+    assert contents(again) == contents(experiment)
     assert current_state(again).state == folded_state(experiment).state
     assert again.status().waiting == 3
+    one, two = (each.ask(8, **round_features(each)) for each in (experiment, again))
+    assert [each.id for each in one] == [each.id for each in two]
+    assert [each.arm for each in one] == [each.arm for each in two]
     again.tell(waiting[0].id, 1.0)
-    one, two = (each.ask(**round_features(each)) for each in (experiment, again))
-    assert one.id == two.id
     with pytest.raises(DifferentExperiment, match="'again' already"):
         import_log(url, "again", file, **settings)
     log = read_log(file)
     assert len(log) == 21
     assert log.unrewarded == 3
+
+
+def test_a_parquet_file_holds_the_settings(tmp_path):
+    url = "memory://settings"
+    settings = {"options": {"p": 0.9}, "default_reward": 0.5, "reward_after": 7.0, "seed": 8}
+    experiment = create_experiment(url, **settings)
+    play(experiment, 5)
+    file = tmp_path / "log.parquet"
+    export_log(experiment, file)
+    same = import_log(url, "same", file)
+    for field in ("policy", "options", "seed", "default_reward", "reward_after", "tag"):
+        assert getattr(same.record, field) == getattr(experiment.record, field)
+    other = import_log(url, "other", file, options={}, seed=9, reward_after=8.0)
+    assert json.loads(other.record.options)["p"] == 0.6
+    assert (other.record.seed, other.record.reward_after) == (9, 8.0)
+
+
+def test_a_log_of_ids_arms_and_rewards_is_enough(tmp_path):
+    """Every decision is followed by its reward, in the order of the numbers."""
+    file = tmp_path / "log.csv"
+    file.write_text("id,arm,reward\nt-3,2,0.5\nt-1,0,1.5\nt-2,1,\nt-4,0,2.5\n")
+    experiment = import_log("memory://few", "x", file, features=FEATURES, policy="ucb")
+    order = [(row.kind, row.number) for row in experiment.log()]
+    assert order == [
+        (DECISION, 1),
+        (REWARD, 1),
+        (DECISION, 2),
+        (DECISION, 3),
+        (REWARD, 3),
+        (DECISION, 4),
+        (REWARD, 4),
+    ]
+    assert [row.greedy for row in experiment.log() if row.kind == DECISION] == [0, 1, 2, 0]
+    arms = experiment.status().arms
+    assert [arm.told for arm in arms[:3]] == [2, 0, 1]
+    assert [arm.estimate for arm in arms[:3]] == [2.0, 0.0, 0.5]
+    assert experiment.ask().id == "t-5"
+
+
+def test_names_of_several_types_are_exported_as_text(tmp_path):
+    url = "memory://mixed"
+    mixed = LETTERS.set_axis([1, 2, "three", "four", 5, 6.5])
+    experiment = create_experiment(url, features=mixed, policy="ucb")
+    experiment.tell(experiment.ask(available=[2]), 1.0)
+    experiment.ask(available=["four"])
+    file = tmp_path / "log.parquet"
+    export_log(experiment, file)
+    assert pq.read_table(file).column("arm").to_pylist() == ["2", "four"]
+    again = import_log(url, "again", file)
+    assert contents(again) == contents(experiment)
+    assert again.roster().arms.labels == experiment.roster().arms.labels
+
+
+def test_rounds_before_an_arm_was_added_have_no_features_of_it(tmp_path):
+    url = "memory://added"
+    experiment = create_experiment(url, policy="rolf-varying")
+    play(experiment, 2)
+    experiment.add_arms([[1.0, 2.0, 3.0]])
+    more = np.vstack([FEATURES, [3.0, 2.0, 1.0]])
+    experiment.ask(features=more)
+    file = tmp_path / "log.parquet"
+    export_log(experiment, file)
+    table = pq.read_table(file)
+    assert table.column("x_6_0").to_pylist() == [None, None, 3.0]
+    assert table.column("x_5_0").to_pylist() == [FEATURES[5, 0]] * 3
+    with pytest.raises(ExperimentError, match="lacks features of some arms"):
+        import_log(url, "again", file)
 
 
 def test_a_log_is_imported_with_its_arms(tmp_path):
@@ -91,16 +168,18 @@ def test_unreadable_logs(tmp_path):
     with pytest.raises(RolfError, match="cannot be written"):
         export_log(experiment, tmp_path / "none" / "log.csv")
     lines = good.read_text().splitlines()
-    for wrong in (
-        ["arm,reward", "1,2"],
-        [lines[0], lines[1], lines[1]],
-        [lines[0], lines[1].replace("-1", "+1")],
-        [lines[0].replace('"arm"', '"arms"'), lines[1]],
+    other = lines[2].replace(experiment.record.tag, "other")
+    for wrong, words in (
+        (["arm,reward", "1,2"], "columns: .*id too"),
+        ([lines[0], lines[1], lines[1]], "each decision of one experiment once"),
+        ([lines[0], lines[1], other], "each decision of one experiment once"),
+        ([lines[0], lines[1].replace("-1", "+1")], "ids of decisions that rolf issued"),
+        ([lines[0].replace('"arm"', '"arms"'), lines[1]], "columns: .*arm too"),
     ):
         bad = tmp_path / "bad.csv"
         bad.write_text("\n".join(wrong) + "\n")
-        with pytest.raises(InvalidArgument):
-            import_log(url, "x", bad, features=FEATURES)
+        with pytest.raises(InvalidArgument, match=words):
+            import_log(url, "x", bad, features=FEATURES, policy="ucb")
     with pytest.raises(InvalidArgument, match="an arm of the features"):
         import_log(url, "x", good, features=LETTERS)
     assert rolf.list_experiments(url) == ["one"]

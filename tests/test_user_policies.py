@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rolf
@@ -249,11 +250,33 @@ class Callback(UCB):
         super().__init__(features, seed=seed)
 
 
+class Small(UCB):
+    """Takes six arms at most."""
+
+    def __init__(self, features, *, seed=None):
+        if len(features) > 6:
+            raise InvalidArgument("features", len(features), "six arms at most")
+        super().__init__(features, seed=seed)
+
+
+def test_a_change_that_the_policy_rejects_is_not_recorded(url):
+    experiment = create_experiment(url, policy=Small)
+    with pytest.raises(InvalidArgument, match="six arms at most"):
+        experiment.add_arms([[1.0, 2.0, 3.0]])
+    assert experiment.log() == []
+    experiment.retire_arms([0])
+    experiment.ask()
+
+
 def test_options_must_be_plain_data():
     url = make_url("memory")
     with pytest.raises(InvalidArgument, match="JSON"):
         create_experiment(url, policy=Callback, options={"notify": print})
-    create_experiment(url, policy=Callback, options={"notify": [1, 2]}).ask()
+    for same in ([1, 2], np.array([1, 2]), (1, 2)):
+        create_experiment(url, policy=Callback, options={"notify": same}).ask()
+    for other in ([1, 3], np.array([1, 3]), print):
+        with pytest.raises(DifferentExperiment, match="options: notify"):
+            create_experiment(url, policy=Callback, options={"notify": other})
 
 
 def test_any_policy_is_opened_without_naming_it(url):

@@ -118,9 +118,7 @@ def status_of(name: str, replica: Replica, features: Any = None) -> Status:
             ends = np.asarray(posterior.intervals(**varying)).tolist()
             intervals = [(_finite(low), _finite(high)) for low, high in ends]
         if posterior is not None and roster.positions.size:
-            shares = np.asarray(posterior.best(available=roster.positions, **varying)).tolist()
-            chances = zip(shares, roster.active, strict=True)
-            best = [share if active else 0.0 for share, active in chances]
+            best = np.asarray(posterior.best(available=roster.positions, **varying)).tolist()
     asked, told = sum(replica.asked), sum(replica.told)
     return Status(
         name=name,

@@ -27,7 +27,6 @@ Needs pytest, hypothesis and pandas.
 from __future__ import annotations
 
 import itertools
-import json
 import threading
 from datetime import timedelta
 from typing import Any
@@ -129,9 +128,7 @@ class StorageContract:
             assert (status.asked, status.told, status.waiting, status.defaults) == (4, 3, 1, 0)
             assert [arm.arm for arm in status.arms] == list(range(ARMS))
             assert sum(arm.plays for arm in status.arms) == 4
-            assert json.loads(json.dumps(status.to_dict()))["waiting"] == 1
             assert len({each.id for each in [decision, *batch]}) == 4
-            assert experiment.estimates().shape == (ARMS,)
 
     def test_telling_again_changes_nothing(self, url: str) -> None:
         experiment = create_experiment(url)
@@ -152,13 +149,14 @@ class StorageContract:
                 experiment.tell(id, 0.5)
         with pytest.raises(UnknownDecision):
             experiment.tell_many([(two, 0.0), (f"{tag}-99", 0.5)])
+        with pytest.raises(UnknownDecision):
+            experiment.tell(create_experiment(url, "other").ask(), 0.5)
         wrong: Any
         for wrong in (float("nan"), "1", None):
             with pytest.raises(InvalidArgument, match="reward"):
                 experiment.tell(two, wrong)
         assert current_state(experiment) == before
         experiment.tell(two, 0.0)
-        experiment.tell_many([])
 
     def test_default_rewards(self, url: str) -> None:
         ten_seconds = timedelta(seconds=10)
@@ -171,6 +169,8 @@ class StorageContract:
         assert experiment.status().waiting == 2
         now += 1.5
         young = experiment.ask()
+        kinds = [row.kind for row in experiment.log()]
+        assert kinds == [DECISION, DECISION, DECISION, REWARD, DEFAULT, DEFAULT, DECISION]
         status = experiment.status()
         assert (status.asked, status.told, status.defaults, status.waiting) == (4, 1, 2, 1)
         other = rolf.open_experiment(url, "one")
@@ -189,8 +189,9 @@ class StorageContract:
         assert experiment.status().waiting == 0
         experiment.tell(young, 0.25)
         assert experiment.status().defaults == 1
-        kinds = [(row.kind, row.replaces_default) for row in experiment.log() if row.number == 1]
-        assert kinds == [(DECISION, True), (DEFAULT, False), (REWARD, True)]
+        rewards = [row for row in experiment.log() if row.number == 1][1:]
+        assert [row.kind for row in rewards] == [DEFAULT, REWARD]
+        assert [row.replaces_default for row in rewards] == [False, True]
 
     # --- experiments ---
 
@@ -378,12 +379,6 @@ class StorageContract:
         assert list(other.estimates().index) == list("abcdefgh")
         with pytest.raises(InvalidArgument, match="not retired"):
             other.ask(available=["a"])
-        experiment.retire_arms(list("cdefgh"))
-        for handle in (experiment, other):
-            with pytest.raises(ExperimentError, match="all arms are retired"):
-                handle.ask()
-        experiment.add_arms(pandas.DataFrame([[1.0, 2.0, 3.0]], index=["i"]))
-        assert other.ask().arm == "i"
 
     def test_arms_that_another_handle_changed(self, url: str) -> None:
         one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
@@ -394,8 +389,9 @@ class StorageContract:
         (more,) = two.add_arms([[2.0, 2.0, 3.0]])
         assert one.ask(1, [more])[0].arm == more
         two.retire_arms(range(ARMS + 2))
-        with pytest.raises(ExperimentError, match="all arms are retired"):
-            one.ask()
+        for handle in (one, two):
+            with pytest.raises(ExperimentError, match="all arms are retired"):
+                handle.ask()
         two.add_arms([[2.0, 1.0, 3.0]])
         assert one.ask().arm == ARMS + 2
         assert current_state(one) == folded_state(two)

@@ -1,0 +1,96 @@
+"""The status of an experiment."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import rolf
+from helpers import every_policy
+from rolf.testing.storage import (
+    ARMS,
+    FEATURES,
+    NAMED_FEATURES,
+    accepted_reward,
+    create_experiment,
+    play,
+    round_features,
+)
+from stores import make_url
+
+
+def test_counts_per_arm():
+    url = make_url("memory")
+    experiment = create_experiment(url, features=NAMED_FEATURES, policy="ucb", reward_after=10.0)
+    now = 0.0
+    experiment._now = lambda: now
+    decisions = [experiment.ask(available=[arm]) for arm in "aaabbc"]
+    for decision in decisions[:2] + decisions[3:4]:
+        experiment.tell(decision, 2.0)
+    experiment.retire_arms(["c"])
+    now = 20.0
+    experiment.ask(available=["d"])
+    status = experiment.status()
+    assert (status.name, status.policy) == ("one", "ucb")
+    assert status.options == rolf.UCB(FEATURES).options
+    assert (status.asked, status.told, status.defaults, status.waiting) == (7, 3, 3, 1)
+    assert [arm.arm for arm in status.arms] == list("abcdef")
+    assert [arm.plays for arm in status.arms] == [3, 2, 1, 1, 0, 0]
+    assert [arm.told for arm in status.arms] == [2, 1, 0, 0, 0, 0]
+    assert [arm.active for arm in status.arms] == [True, True, False, True, True, True]
+    estimates = [arm.estimate for arm in status.arms[:3]]
+    assert estimates == pytest.approx([4 / 3, 1.0, 0.0])  # default rewards are zeros
+
+
+@every_policy
+def test_every_status_is_plain_data(name):
+    """Also before the first reward, and with every arm retired."""
+    experiment = create_experiment(make_url("memory"), policy=name)
+    features = round_features(experiment)
+    varying = bool(features)
+    actions = (
+        lambda: None,
+        lambda: play(experiment, 12),
+        lambda: experiment.retire_arms(range(ARMS)),
+    )
+    for action in actions:
+        action()
+        for arguments in ({}, features):
+            status = experiment.status(**arguments)
+            data = json.loads(json.dumps(status.to_dict(), allow_nan=False))
+            assert len(data["arms"]) == ARMS
+            unknown = varying and not arguments
+            assert all((arm["estimate"] is None) == unknown for arm in data["arms"])
+    assert all(arm.best is None for arm in experiment.status(**features).arms)
+
+
+@pytest.mark.parametrize("name", ["ucb", "rolf-bayes"])
+def test_the_best_active_arm(name):
+    experiment = create_experiment(make_url("memory"), policy=name)
+    for arm in range(ARMS):
+        for noise in (-0.1, 0.0, 0.1):
+            experiment.tell(experiment.ask(available=[arm]), arm + noise)
+    arms = experiment.status().arms
+    assert sum(arm.best for arm in arms) == pytest.approx(1.0)
+    assert arms[5].best > 0.99
+    assert all(arm.low < arm.estimate < arm.high for arm in arms)
+    experiment.retire_arms([5])
+    arms = experiment.status().arms
+    assert arms[5].best == 0.0
+    assert arms[4].best > 0.99
+    assert sum(arm.best for arm in arms) == pytest.approx(1.0)
+
+
+@every_policy
+def test_rewards_of_any_size_that_is_accepted(name):
+    experiment = create_experiment(make_url("memory"), policy=name)
+    features = round_features(experiment)
+    for reward in (1e300, -1e300, 1e300):
+        decision = experiment.ask(**features)
+        experiment.tell(decision, accepted_reward(experiment, reward))
+    status = experiment.status(**features)
+    json.dumps(status.to_dict(), allow_nan=False)
+    assert status.told == 3
+    assert all(np.isfinite(arm.estimate) for arm in status.arms)
