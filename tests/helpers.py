@@ -8,7 +8,7 @@ import pandas
 import pytest
 
 import rolf
-from rolf.policies.registry import CATALOG
+from rolf.policies.catalogue import CATALOG
 from rolf.testing.policies import ARMS, FEATURES, MEANS, SIZE, frozen, play, reward_of
 from rolf.testing.policies import features_of as extra
 

@@ -134,9 +134,9 @@ def test_gram_of_augmented_features_is_block_diagonal():
     features = np.random.default_rng(1).standard_normal((9, 4))
     augmented = Augmentation(features)
     gram = augmented.matrix.T @ augmented.matrix
-    wanted = np.eye(9)
-    wanted[:4, :4] = features.T @ features
-    assert np.allclose(gram, wanted, atol=1e-12)
+    expected = np.eye(9)
+    expected[:4, :4] = features.T @ features
+    assert np.allclose(gram, expected, atol=1e-12)
     values = np.linalg.eigvalsh(gram)
     assert augmented.sigma_min == pytest.approx(np.sqrt(values[0]))
     assert augmented.sigma_max == pytest.approx(np.sqrt(np.diag(gram).max()))
@@ -151,9 +151,9 @@ def test_latent_dimension():
     assert augmented.latent_dimension(inside + augmented.basis()[:, 2]) == 1
     assert augmented.latent_dimension(rng.standard_normal(10)) == 6
     # the paper's cases: R(U) in R(X) leaves nothing latent, the others leave K - d
-    for case, wanted in [(1, 13), (2, 0), (3, 13)]:
+    for case, expected in [(1, 13), (2, 0), (3, 13)]:
         problem = rolf.environments.paper(1, case).draw(0)
-        assert Augmentation(problem.features).latent_dimension(problem.means) == wanted
+        assert Augmentation(problem.features).latent_dimension(problem.means) == expected
 
 
 def test_many_arms_never_form_a_square_matrix():

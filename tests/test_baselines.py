@@ -126,13 +126,13 @@ def test_lints_draws_from_its_posterior(options, scale):
     # how often each arm is asked, against draws made here
     rng = np.random.default_rng(3)
     drawn = rng.multivariate_normal(theta, scale**2 * np.linalg.inv(moment), 20_000) @ FEATURES.T
-    wanted = np.bincount(drawn.argmax(axis=1), minlength=ARMS) / 20_000
+    expected = np.bincount(drawn.argmax(axis=1), minlength=ARMS) / 20_000
     asked = [policy.ask().arm for _ in range(5000)]
     shares = np.bincount(asked, minlength=ARMS) / 5000
     # five standard deviations of the difference of two shares: once in 250,000 tests
-    spread = np.sqrt(wanted * (1 - wanted) * (1 / 5000 + 1 / 20_000)) + 1e-3
-    assert (np.abs(shares - wanted) < 5 * spread).all()
-    assert (np.abs(policy.probabilities(draws=20_000) - wanted) < 5 * spread).all()
+    spread = np.sqrt(expected * (1 - expected) * (1 / 5000 + 1 / 20_000)) + 1e-3
+    assert (np.abs(shares - expected) < 5 * spread).all()
+    assert (np.abs(policy.probabilities(draws=20_000) - expected) < 5 * spread).all()
     with pytest.raises(rolf.RolfError, match="draws"):
         policy.probabilities(draws=0)
 

@@ -134,8 +134,8 @@ def test_varying_features_against_dense_matrices(rounds):
         assert np.allclose(policy.estimates(features=table), weights @ means, atol=1e-8)
         posterior = policy._posterior(table)
         sound = (grid.observed + grid.latent)[evidence.weights > 0.0] < 10.0
-        found, wanted = posterior.variances[sound], variances[evidence.weights > 0.0][sound]
-        assert np.allclose(found, wanted, rtol=1e-4)  # large features: dense loses digits
+        found, expected = posterior.variances[sound], variances[evidence.weights > 0.0][sound]
+        assert np.allclose(found, expected, rtol=1e-4)  # large features: dense loses digits
         policy = rebuilt(policy)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import rolf
 from rolf.cli import catalogue
-from rolf.policies.registry import CATALOG
+from rolf.policies.catalogue import CATALOG
 from test_cli import run
 
 # Stands in for compiling: records which process got which policy, and holds each process back

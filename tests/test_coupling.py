@@ -1,7 +1,7 @@
 """RoLF's draw: distribution of action, pseudo-action and match, the cap, the forced phase.
 
 Frequencies are compared with exact probabilities by a chi-squared test at a level of one
-in 100,000 a test, with fixed seeds.
+in 100,000 per test, with fixed seeds.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ def joint(drawn, round, arms, centre):
 
 def agrees(counts, probabilities):
     """Chi-squared test; cells that cannot happen must be empty."""
-    counts, wanted = np.ravel(counts), np.ravel(probabilities) * np.sum(counts)
-    assert (counts[wanted == 0] == 0).all()
-    counts, wanted = counts[wanted > 0], wanted[wanted > 0]
-    small = wanted < 5
+    counts, expected = np.ravel(counts), np.ravel(probabilities) * np.sum(counts)
+    assert (counts[expected == 0] == 0).all()
+    counts, expected = counts[expected > 0], expected[expected > 0]
+    small = expected < 5
     if small.any():
         counts = np.append(counts[~small], counts[small].sum())
-        wanted = np.append(wanted[~small], wanted[small].sum())
+        expected = np.append(expected[~small], expected[small].sum())
     if counts.size < 2:
         return True
-    return stats.chisquare(counts, wanted).pvalue > FALSE_ALARM
+    return stats.chisquare(counts, expected).pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize("greedy", [False, True])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import rolf
-from rolf.policies import registry
+from rolf.policies import catalogue
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -70,7 +70,7 @@ def test_the_policy_of_contributing(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("ROLF_CACHE_DIR", str(tmp_path / "cache"))
     assert target.partition(":")[0] == "rolf.policies.egreedy"
-    monkeypatch.setitem(registry.CATALOG, name, "egreedy:" + target.partition(":")[2])
+    monkeypatch.setitem(catalogue.CATALOG, name, "egreedy:" + target.partition(":")[2])
     family = rolf.environments.paper(arms=6, size=8)
     plan = {"e": (name, {"epsilon": 0.2})}
     fast = rolf.simulate(plan, family, rounds=200, runs=2, seed=0)

@@ -13,33 +13,33 @@ import pytest
 import rolf
 from helpers import CLICKS
 from rolf.errors import InvalidArgument, UnknownPolicy
-from rolf.policies.registry import CATALOG
+from rolf.policies.catalogue import CATALOG
 
 FAMILY = rolf.environments.paper(1, 1, arms=8, size=9, observed=4)
 CLICKING = rolf.environments.synthetic(arms=8, observed=4, rewards="bernoulli")
-EVERY = {name: name for name in CATALOG if name not in CLICKS}
+POLICIES = {name: name for name in CATALOG if name not in CLICKS}
 
 
 @pytest.fixture(scope="module")
 def result():
-    return rolf.simulate(EVERY, FAMILY, rounds=120, runs=4, seed=3, jobs=2)
+    return rolf.simulate(POLICIES, FAMILY, rounds=120, runs=4, seed=3, jobs=2)
 
 
 def test_shape_and_monotone(result):
-    assert result.labels == list(EVERY)
-    assert result.regret.shape == (len(EVERY), 4, 120)
+    assert result.labels == list(POLICIES)
+    assert result.regret.shape == (len(POLICIES), 4, 120)
     assert (np.diff(result.regret, axis=2) >= 0).all()
     assert np.isfinite(result.regret).all()
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_any_number_of_workers(result, jobs):
-    again = rolf.simulate(EVERY, FAMILY, rounds=120, runs=4, seed=3, jobs=jobs)
+    again = rolf.simulate(POLICIES, FAMILY, rounds=120, runs=4, seed=3, jobs=jobs)
     assert (again.regret == result.regret).all()
 
 
 def test_compiled_or_not(result):
-    plain = rolf.simulate(EVERY, FAMILY, rounds=120, runs=2, seed=3, compiled=False)
+    plain = rolf.simulate(POLICIES, FAMILY, rounds=120, runs=2, seed=3, compiled=False)
     assert (plain.regret == result.regret[:, :2]).all()
 
 
@@ -65,7 +65,7 @@ def test_policies_for_clicks_play_clicks(name):
         rolf.simulate({name: name}, FAMILY, rounds=50, runs=1, seed=3)
 
 
-@pytest.mark.parametrize("name", list(EVERY))
+@pytest.mark.parametrize("name", list(POLICIES))
 def test_ask_and_tell_make_the_very_same_decisions(name, result):
     """The online path against the engine, for the second run of the simulation."""
     from rolf.simulation.specs import read_policies
@@ -119,8 +119,8 @@ class Subclassed(rolf.UCB):
 class Demanding(rolf.UCB):
     """One whose constructor wants an option."""
 
-    def __init__(self, features, *, wanted, seed=None):
-        super().__init__(features, scale=wanted, seed=seed)
+    def __init__(self, features, *, expected, seed=None):
+        super().__init__(features, scale=expected, seed=seed)
 
 
 def test_a_users_class_runs_in_the_same_call(result):
@@ -153,7 +153,7 @@ def test_a_users_subclass_is_played_as_it_is():
 
     problem = FAMILY.draw(0)
     out = rolf.simulate(
-        {"zero": Zero, "demanding": (Demanding, {"wanted": 0.1})},
+        {"zero": Zero, "demanding": (Demanding, {"expected": 0.1})},
         problem,
         rounds=30,
         runs=1,
@@ -218,7 +218,7 @@ def test_exploration_longer_than_the_horizon_is_said(options):
 
 
 @pytest.mark.parametrize(
-    ("change", "wanted"),
+    ("change", "expected"),
     [
         ({"policies": {}}, "policies"),
         ({"policies": {"a": ("ucb", {"colour": 1})}}, "colour"),
@@ -238,10 +238,10 @@ def test_exploration_longer_than_the_horizon_is_said(options):
         ({"problem": [[1.0]]}, "problem"),
     ],
 )
-def test_bad_input_is_named(change, wanted):
+def test_bad_input_is_named(change, expected):
     call = {"policies": {"u": "ucb"}, "problem": FAMILY, "rounds": 10, "runs": 1, "seed": 0}
     call.update(change)
-    with pytest.raises(InvalidArgument, match=wanted):
+    with pytest.raises(InvalidArgument, match=expected):
         rolf.simulate(call.pop("policies"), call.pop("problem"), **call)
 
 
@@ -301,7 +301,7 @@ def test_paper_arguments():
 
 
 @pytest.mark.parametrize(
-    ("args", "wanted"),
+    ("args", "expected"),
     [
         (([1.0], [1.0]), "features"),
         (([[1.0]], [1.0, 2.0]), "means"),
@@ -309,8 +309,8 @@ def test_paper_arguments():
         (([[1.0]], [1.0], -1.0), "noise"),
     ],
 )
-def test_bad_problems(args, wanted):
-    with pytest.raises(InvalidArgument, match=wanted):
+def test_bad_problems(args, expected):
+    with pytest.raises(InvalidArgument, match=expected):
         rolf.environments.Problem(*args)
 
 

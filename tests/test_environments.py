@@ -81,19 +81,19 @@ def test_gaussian_rewards_keep_their_stream():
 
 
 @pytest.mark.parametrize(
-    ("rewards", "wanted"),
+    ("rewards", "expected"),
     [
         ("gaussian", scipy.stats.norm(0.25, 0.5)),
         ("student", scipy.stats.t(3, 0.25, 0.5 / math.sqrt(3.0))),  # of standard deviation 0.5
     ],
 )
-def test_how_rewards_scatter(rewards, wanted):
+def test_how_rewards_scatter(rewards, expected):
     problem = environments.Problem([[1.0], [2.0]], [0.25, 1.0], 0.5, rewards=rewards)
-    assert wanted.std() == pytest.approx(0.5)
+    assert expected.std() == pytest.approx(0.5)
     assert problem.noise == 0.5
     # false alarms: 1e-6 for the distribution, 6e-7 (five standard errors) for the mean
     seen = drawn_rewards(problem, 0)
-    assert scipy.stats.kstest(seen, wanted.cdf).pvalue > 1e-6
+    assert scipy.stats.kstest(seen, expected.cdf).pvalue > 1e-6
     assert abs(seen.mean() - 0.25) < 5 * 0.5 / math.sqrt(seen.size)
 
 

@@ -125,12 +125,12 @@ def test_coordinate_descent_is_a_last_resort_that_works():
     from rolf.kernel import looped
 
     design, target, lasso = grown(7, 8, 40, 0.6)
-    wanted = lasso.coef.copy()
+    expected = lasso.coef.copy()
     lasso.coef[:] = 0.0
     lasso.signs[:] = 0.0
     looped(descend)(lasso)
     assert lasso.steps[2] == 0
-    assert np.abs(lasso.coef - wanted).max() < 1e-8
+    assert np.abs(lasso.coef - expected).max() < 1e-8
     assert np.abs(lasso.coef - oracle.lasso(design, target, 0.6)).max() < 1e-7
 
 
@@ -147,8 +147,8 @@ def test_the_fallback_repairs_what_is_broken(damage):
     row, reward = rng.standard_normal(8), 0.7
     absorb(lasso, row, reward)
     assert lasso.steps[1] > 0  # it was used
-    wanted = oracle.lasso(np.vstack([design, row]), np.append(target, reward), 0.6)
-    assert np.abs(lasso.coef - wanted).max() < 1e-7
+    expected = oracle.lasso(np.vstack([design, row]), np.append(target, reward), 0.6)
+    assert np.abs(lasso.coef - expected).max() < 1e-7
     for _ in range(20):  # and the path goes on from there
         absorb(lasso, rng.standard_normal(8), rng.standard_normal())
         assert violation(lasso) < 1e-9

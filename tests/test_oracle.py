@@ -107,8 +107,8 @@ def test_varying_ridge(arms, size):
         main = oracle.ridge_main(history, impute, p)
         assert np.abs(main - impute).max() < AGREE
         probe = np.random.default_rng(1).standard_normal((arms, size))
-        wanted = np.hstack([probe, np.eye(arms)]) @ main
-        assert np.abs(policy.estimates(features=probe) - wanted).max() < AGREE
+        expected = np.hstack([probe, np.eye(arms)]) @ main
+        assert np.abs(policy.estimates(features=probe) - expected).max() < AGREE
 
 
 def test_main_lasso_equals_imputation_where_the_penalties_correspond():

@@ -26,7 +26,7 @@ from helpers import (
     takes,
 )
 from rolf.errors import InvalidArgument, UnknownPolicy
-from rolf.policies.registry import CATALOG
+from rolf.policies.catalogue import CATALOG
 from rolf.testing import CHECKS
 
 
@@ -145,7 +145,7 @@ def test_relabelling_the_arms_relabels_the_estimates(name, order):
 
 @every_policy
 @pytest.mark.parametrize(
-    ("features", "wanted"),
+    ("features", "expected"),
     [
         ([], "table"),
         (np.zeros((0, 3)), "at least one row"),
@@ -160,8 +160,8 @@ def test_relabelling_the_arms_relabels_the_estimates(name, order):
         (pandas.DataFrame({"x": [1.0, 2.0]}, index=["same", "same"]), "names each arm once"),
     ],
 )
-def test_bad_features(name, features, wanted):
-    with pytest.raises(InvalidArgument, match=wanted) as caught:
+def test_bad_features(name, features, expected):
+    with pytest.raises(InvalidArgument, match=expected) as caught:
         make(name, features)
     assert caught.value.argument == "features"
 

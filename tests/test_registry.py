@@ -6,16 +6,22 @@ import json
 import subprocess
 import sys
 import textwrap
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import rolf
 from helpers import FEATURES
+from rolf.arms.table import Arms
 from rolf.errors import ExperimentError, IncompatibleState, InvalidArgument, UnknownPolicy
+from rolf.estimators.varying_ridge import VaryingRidge
+from rolf.kernel import implement
 from rolf.policies import registry
+from rolf.policies.composition import Params
 from rolf.policies.contract import check_choose
 from rolf.policies.registry import find_policy, policy_class, policy_name
+from rolf.policies.rules import Sampled, believed_means, draw
 
 MODULE = '''
 """A policy of a user's."""
@@ -241,7 +247,7 @@ def test_totals_that_cannot_be_learned_change_nothing():
         policy.learn_totals(ones, ones, ones, level=np.inf)
     assert policy.state() == before
     for name in ("rolf-varying", "linucb-varying", "rolf-bayes-varying", "drlasso"):
-        with pytest.raises(rolf.RolfError, match=f"{name} cannot take in totals"):
+        with pytest.raises(rolf.RolfError, match=f"{name} cannot learn from totals"):
             policy_class(name)(FEATURES).learn_totals(ones, ones, ones)
 
 
@@ -276,3 +282,67 @@ def _packages():
 
     walk = pkgutil.walk_packages(rolf.__path__, "rolf.", onerror=lambda name: None)
     return [module.name for module in walk if module.ispkg]
+
+
+class VaryingSampler(NamedTuple):
+    """Thompson sampling without any noise: the best arm of the round, for certain."""
+
+    nothing: float
+
+
+def _draw_estimates(sampler, now, count, rng):
+    return np.repeat(believed_means(now)[:, None], count, axis=1)
+
+
+implement(VaryingSampler, {draw: _draw_estimates})
+
+
+class SampledVarying(rolf.Policy):
+    varying = True
+
+    def __init__(self, features, *, seed=None):
+        arms = Arms.read(features)
+        model = VaryingRidge(arms.features.shape[1], 0.1)
+        super().__init__(arms, Params(model, Sampled(VaryingSampler(0.0))), seed)
+
+
+def test_sampled_probabilities_are_those_of_the_round():
+    policy = SampledVarying(FEATURES, seed=0)
+    policy.learn([0] * 20, np.tile([1.0, -1.0], 10), features=np.tile([[1.0], [-1.0]], (10, 3)))
+    turned = FEATURES[::-1].copy()
+    decision = policy.ask(features=turned)
+    assert decision.arm == 5 - policy.rank(1, features=FEATURES)[0]
+    turned[:] = 0.0  # what was asked with is remembered
+    assert decision.probability == 1.0
+    with rolf.open_experiment("memory://", "v", features=FEATURES, policy=SampledVarying) as one:
+        assert 0.0 < one.ask(features=FEATURES).probability < 1.0  # all arms tie: nothing is known
+
+
+def test_a_users_class_cannot_take_a_name_of_the_catalogue():
+    code = """
+        import rolf
+        try:
+            class Mine(rolf.Policy):
+                name = "linucb"
+        except rolf.RolfError as error:
+            print(error)
+        print(rolf.LinUCB.name)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
+    )
+    first, second = done.stdout.splitlines()
+    assert "not in the catalogue" in first
+    assert second == "linucb"
+
+
+def test_impossible_totals_are_refused():
+    with pytest.raises(InvalidArgument, match="sums of rewards from 0 to 1"):
+        rolf.BetaTS(np.zeros((2, 1))).learn_totals([2, 2], [5, -3])
+    with pytest.raises(InvalidArgument, match="0 where counts are 0"):
+        rolf.UCB(np.zeros((2, 1))).learn_totals([2, 0], [5, 1])
+    with pytest.raises(InvalidArgument, match="at least sums"):
+        rolf.RoLFBayes(np.zeros((2, 1))).learn_totals([2, 2], [5, 5], [1, 1])
+    policy = rolf.BetaTS(np.zeros((2, 1)))
+    policy.learn_totals([4, 10], [-1, 0], level=0.5)
+    assert policy.estimates().tolist() == [0.25, 0.5]

@@ -13,7 +13,7 @@ from rolf.experiments import live
 from rolf.experiments.replica import Replica
 from rolf.experiments.storage.base import DECISION
 from rolf.policies.arrays import arrays
-from rolf.policies.registry import CATALOG
+from rolf.policies.catalogue import CATALOG
 from rolf.testing.storage import (
     accepted_reward,
     create_experiment,

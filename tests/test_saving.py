@@ -16,8 +16,8 @@ import rolf
 from helpers import ARMS, FEATURES, LETTERS, SIZE, every_policy, extra, make, play, takes
 from rolf.errors import AlreadyTold, IncompatibleState, InvalidArgument, UnknownDecision
 from rolf.policies.arrays import find, unpack
+from rolf.policies.catalogue import CATALOG
 from rolf.policies.operations import rebuild
-from rolf.policies.registry import CATALOG
 
 
 @every_policy
@@ -158,10 +158,10 @@ def test_policies_copy_and_pickle():
     play(policy, 20)
     decision = policy.ask()
     twins = [copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))]
-    wanted = [policy.ask().arm for _ in range(20)]
+    expected = [policy.ask().arm for _ in range(20)]
     for twin in twins:
         assert twin.waiting == [decision.id]
-        assert [twin.ask().arm for _ in range(20)] == wanted
+        assert [twin.ask().arm for _ in range(20)] == expected
 
 
 def test_rewards_that_never_come_can_be_forgotten():

@@ -108,13 +108,13 @@ def test_every_policy_has_a_page(site, cls):
         assert f"\n## {heading}\n" in text, heading
     assert "```python" in text
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", text, re.MULTILINE))
-    wanted = {
+    expected = {
         name: option.default
         for name, option in inspect.signature(cls).parameters.items()
         if name not in ("features", "seed")
     }
-    assert list(rows) == list(wanted)
-    for name, default in wanted.items():
+    assert list(rows) == list(expected)
+    for name, default in expected.items():
         if default is not None:
             assert rows[name].strip() == f"`{default!r}`", name
     assert (site / "policies" / f"{cls.name}.html").exists()

@@ -66,9 +66,9 @@ def test_exploration_rounds_by_playing():
     options = {"exploration": "theory", "p": 0.6, "delta": 0.9}
     policy, _ = after(rolf.RoLFRidge, problem, 60_000, 0, **options)
     factor = theory.exploration_factor_ridge(2)
-    wanted = theory.exploration_rounds(factor, 2, 60_000, delta=0.9)
-    assert policy._state.clock[1] == wanted
-    assert wanted < 30_000
+    expected = theory.exploration_rounds(factor, 2, 60_000, delta=0.9)
+    assert policy._state.clock[1] == expected
+    assert expected < 30_000
     assert theory.exploration_rounds(factor, 2, 100, delta=0.9) == 100
 
 
@@ -102,10 +102,10 @@ def test_the_departures_lemma_fails_around_the_action_and_holds_around_the_greed
                 rolf.RoLFRidge, problem, horizon, seed, coupling=coupling, exploration=300
             )
             counts.append(regret[-1] - regret[299] if policy.rank(1) == [0] else np.nan)
-        wanted = theory.departures(horizon, arms, start=301, coupling=coupling)
+        expected = theory.departures(horizon, arms, start=301, coupling=coupling)
         # Poisson-like counts: five standard errors of a mean of 40, once in 1.7 million
-        error = 5 * math.sqrt(wanted / np.isfinite(counts).sum())
-        assert np.nanmean(counts) == pytest.approx(wanted, abs=error)
+        error = 5 * math.sqrt(expected / np.isfinite(counts).sum())
+        assert np.nanmean(counts) == pytest.approx(expected, abs=error)
 
 
 def test_the_gram_corollary_fails():
@@ -172,7 +172,7 @@ def test_the_ridge_regret_bound_fails_as_stated():
     for seed in range(3):
         _, regret = after(rolf.RoLFRidge, problem, 110_000, seed, exploration="theory")
         bound = theory.ridge_regret_bound(110_000, 4, 1, noise=0.1)
-        # 1.5 a round, so 165,000 with a standard deviation below 300, against 118,720
+        # 1.5 per round, so 165,000 with a standard deviation below 300, against 118,720
         assert regret[-1] > 1.3 * bound
 
 
@@ -201,7 +201,7 @@ def test_the_lasso_regret_bound_fails_as_stated():
         p=0.51,
         delta=0.1,
     )
-    assert policy._state.clock[1] == 1_500_000  # still in the forced phase, at 1 a round
+    assert policy._state.clock[1] == 1_500_000  # still in the forced phase, at 1 per round
     assert regret[-1] > 1.1 * bound
 
 

@@ -17,7 +17,7 @@ def progress_bar(
         progress: whether to show a bar; by default only on a terminal. A function is used in
             place of the bar.
         total: the number of steps.
-        what: is being done, in words.
+        what: the activity, for the label.
     """
     if callable(progress):
         yield progress

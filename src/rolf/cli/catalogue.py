@@ -62,7 +62,8 @@ def compile_policies(
     ] = None,
 ) -> None:
     """Compile policies now, two at a time, so that nothing later has to wait."""
-    from rolf.policies.registry import CATALOG, policy_class
+    from rolf.policies.catalogue import CATALOG
+    from rolf.policies.registry import policy_class
     from rolf.simulation.loop import compile_all
 
     chosen = list(dict.fromkeys(names or CATALOG))

@@ -49,10 +49,11 @@ def diagnose(features: Any, arms: Any, rewards: Any, *, level: float = 0.95) -> 
         rewards: one number per entry of ``arms``.
         level: of the interval of the share; tests are at 1 - level.
 
-    >>> found = diagnose([[0], [1], [2], [3]], [0, 0, 1, 1, 2, 2, 3, 3], [1, 2, 3, 4, 1, 2, 3, 4])
-    >>> found.verdict, found.lack_of_fit.df1, found.lack_of_fit.df2
+    >>> arms, rewards = [0, 0, 1, 1, 2, 2, 3, 3], [1, 2, 3, 4, 1, 2, 3, 4]
+    >>> diagnosis = diagnose([[0], [1], [2], [3]], arms, rewards)
+    >>> diagnosis.verdict, diagnosis.lack_of_fit.df1, diagnosis.lack_of_fit.df2
     ('not enough data', 2, 4)
-    >>> round(found.lack_of_fit.statistic, 9)
+    >>> round(diagnosis.lack_of_fit.statistic, 9)
     6.4
     """
     table = Arms.read(features)

@@ -11,7 +11,7 @@ import numpy as np
 from rolf.arms.table import number_table
 from rolf.checks import between
 from rolf.errors import InvalidArgument
-from rolf.kernel import implements, kernel
+from rolf.kernel import implement, kernel
 from rolf.types import FloatArray, Generator, Seed
 
 # --- the operations that the engine calls ------------------------------------------------
@@ -43,12 +43,10 @@ class Fixed(NamedTuple):
     kind: int  # of rewards: a value of KINDS
 
 
-@implements(look, Fixed)
 def _look(problem: Fixed, round: int, rng: Generator) -> tuple[FloatArray, FloatArray, float]:
     return problem.features, problem.means, problem.best
 
 
-@implements(respond, Fixed)
 def _respond(problem: Fixed, mean: float, rng: Generator) -> float:
     if problem.kind == BERNOULLI:
         return 1.0 if rng.random() < mean else 0.0
@@ -59,6 +57,8 @@ def _respond(problem: Fixed, mean: float, rng: Generator) -> float:
         drawn /= math.sqrt(first * first + second * second + third * third)
     return mean + problem.noise * drawn
 
+
+implement(Fixed, {look: _look, respond: _respond})
 
 # --- what people hold -----------------------------------------------------------------------
 

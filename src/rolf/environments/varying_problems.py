@@ -16,7 +16,7 @@ import numpy as np
 from rolf.checks import between, generator, whole
 from rolf.environments.problem import DescribedFamily, look, respond
 from rolf.errors import InvalidArgument
-from rolf.kernel import implements
+from rolf.kernel import implement
 from rolf.types import FloatArray, Generator, Seed
 
 
@@ -31,7 +31,6 @@ class Varying(NamedTuple):
     spread: float  # of a bias that varies; 0 if it stays
 
 
-@implements(look, Varying)
 def _look(problem: Varying, round: int, rng: Generator) -> tuple[FloatArray, FloatArray, float]:
     arms, size = problem.features.shape
     best = -math.inf
@@ -47,9 +46,11 @@ def _look(problem: Varying, round: int, rng: Generator) -> tuple[FloatArray, Flo
     return problem.features, problem.means, best
 
 
-@implements(respond, Varying)
 def _respond(problem: Varying, mean: float, rng: Generator) -> float:
     return mean + problem.noise * rng.standard_normal()
+
+
+implement(Varying, {look: _look, respond: _respond})
 
 
 class VaryingProblem:

@@ -91,7 +91,7 @@ def estimate(model: AugmentedRidge, belief: AugmentedBelief) -> None:
 
 @shared
 def refresh(model: AugmentedRidge, belief: AugmentedBelief) -> None:
-    """Everything again from counts and sums, in O(K d^2): removes what rounding added."""
+    """Recompute everything from counts and sums, in O(K d^2), to remove accumulated rounding."""
     weights = 1.0 / (belief.counts + model.penalty)
     prior = model.penalty * (1.0 / model.scales2 - 1.0)
     # (I + C V'E^-1 V) core = C, which also holds where C has zeros on its diagonal

@@ -43,7 +43,7 @@ def widths(model: Any, belief: Any, features: FloatArray) -> FloatArray:
 
 @kernel
 def recompute(model: Any, belief: Any, round: int) -> None:
-    """Everything that follows from the totals, again from the totals."""
+    """Recompute everything that follows from the totals."""
     raise NotImplementedError
 
 

@@ -130,7 +130,7 @@ def _sweep(lasso: Lasso, allowed: float) -> None:
 
 @shared
 def _rebuild_support(lasso: Lasso) -> None:
-    """Signs and inverse again from m.
+    """Signs and inverse, recomputed from m.
 
     A variable that would make A singular on the support is moved to zero along the
     null direction, which changes neither the fit nor, at an optimum, the penalty;

@@ -173,7 +173,7 @@ def absorb(grid: Posterior, belief: Components, arm: int, value: float, count: f
 def refresh(
     grid: Posterior, belief: Components, counts: FloatArray, sums: FloatArray, squares: FloatArray
 ) -> None:
-    """Everything again from the counts, sums and sums of squares of all arms."""
+    """Recompute everything from the counts, sums and sums of squares of all arms."""
     belief.evidence.seen[0] = 0.0
     within = 0.0
     for arm in range(counts.size):

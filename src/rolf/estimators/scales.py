@@ -32,7 +32,7 @@ LOST = -30.0
 #: the few arms that were played, which were chosen for being good; believing them as fast as
 #: the likelihood says locks in too early (benchmarks/regret.py).
 CAUTION = 0.4
-#: weight below which a component is not looked at in a decision
+#: weight below which a component is ignored in decisions
 FAINT = 1e-9
 #: the largest reward, in absolute value, whose squares can be added up
 LARGEST = 1e140
@@ -102,8 +102,8 @@ def weigh(prior: FloatArray, evidence: Evidence) -> None:
 
 @shared
 def due(seen: float, arms: int) -> bool:
-    """Whether to start afresh from the totals: at powers of four, from 4K on. It takes up
-    components that were left out too early, and ends what rounding had piled up."""
+    """Whether to start again from the totals: at powers of four, from 4K on. It brings back
+    components that were left out too early, and removes accumulated rounding."""
     return bool(seen >= 4.0 * arms and seen == 4.0 ** round(math.log(seen) / math.log(4.0)))
 
 

@@ -240,7 +240,7 @@ def varying_mixture(
 
 @looped
 def varying_refresh(grid: VaryingPosterior, belief: VaryingComponents, totals: Totals) -> None:
-    """Everything again from the totals."""
+    """Recompute everything from the totals."""
     evidence = belief.evidence
     arms, size = totals.rows.shape
     evidence.seen[0] = totals.counts.sum()

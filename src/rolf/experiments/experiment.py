@@ -90,11 +90,6 @@ class Experiment:
                 raise
             self._unfinished = False
 
-    _alone = _exclusive  # this and _sync: until the command line uses the public methods
-
-    def _sync(self) -> None:
-        self._live.sync()
-
     # --- decisions ---
 
     @overload

@@ -67,7 +67,9 @@ def open_experiment(
         record = None if store is None else store.find(name)
         if record is None:
             if roster is None:
-                raise UnknownExperiment(f"no experiment is called {name!r}; features make one")
+                raise UnknownExperiment(
+                    f"no experiment is called {name!r}; pass features to create it"
+                )
             new = settings.record(name, roster, settings.new_policy(roster))
             store = store or connect(url)
             record = store.create(new)
@@ -157,7 +159,9 @@ class _Settings(NamedTuple):
     ) -> _Settings:
         if reward_after is None:
             if default_reward is not None:
-                raise InvalidArgument("default_reward", default_reward, "reward_after with it")
+                raise InvalidArgument(
+                    "default_reward", default_reward, "reward_after to be set as well"
+                )
         else:
             default_reward = as_number(default_reward or 0.0)
             if isinstance(reward_after, timedelta):
@@ -220,7 +224,7 @@ class _Settings(NamedTuple):
         for setting, here, there in pairs:
             if here is not None and here != there:
                 raise DifferentExperiment(
-                    f"experiment {record.name!r} was made with another {setting}: "
+                    f"experiment {record.name!r} was created with a different {setting}: "
                     f"{there!r} there, {here!r} here"
                 )
 

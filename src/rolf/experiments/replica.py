@@ -79,10 +79,6 @@ class Replica:
         self._rng = np.random.Generator(self._philox)
         self._philox_start = self._philox.state
 
-    @property
-    def table(self) -> Roster:  # until the command line calls it roster
-        return self.roster
-
     def _reset_policy(self) -> None:
         """A policy without any experience, for the current roster."""
         options = json.loads(self.record.options)
@@ -228,11 +224,11 @@ class Replica:
         try:
             for number in range(self.issued + 1, self.issued + 1 + count):
                 before = state.clock.copy()
-                later = policy._chance_later(available)
                 choice = policy._choose(
                     policy.params, state, features, available, self._generator(number)
                 )
-                chance = choice.probability if later is None else later(choice.arm)
+                later = policy._chance_later(choice, before, features, available)
+                chance = choice.probability if later is None else later()
                 steps = enumerate(state.clock - before)
                 rows.append(
                     Row.decision(

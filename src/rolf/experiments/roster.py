@@ -16,7 +16,7 @@ from rolf.types import FloatArray, IntArray
 
 
 class Roster:
-    """Features and names of all arms there ever were, and which of them are still active."""
+    """Features and names of all arms, retired ones included, and which of them are active."""
 
     def __init__(self, arms: Arms, active: list[bool] | None = None, source: Any = None) -> None:
         self.arms = arms
@@ -123,8 +123,6 @@ class Roster:
 
         return Arms(rows.features, [relabel(label) for label in rows.labels], rows.columns)
 
-    called = relabelled  # until the command line uses the new name
-
     def _checked(self, features: Any) -> FloatArray:
         rows = number_table(features, columns=len(self.arms.columns))
         if not rows.size:
@@ -175,9 +173,6 @@ class Roster:
         labels = [arms.labels[i] for i in self.positions] if arms.named else None
         columns = arms.columns if arms.named else None
         return Arms(arms.features[self.positions], labels, columns, arms.categories)
-
-
-Table = Roster  # the former name
 
 
 def _difference(recorded: Arms, other: Arms) -> str:

@@ -19,6 +19,7 @@ from rolf.errors import AlreadyTold, InvalidArgument, UnknownDecision
 from rolf.estimators.operations import traits_of
 from rolf.kernel import body_of
 from rolf.policies import arrays, saving
+from rolf.policies.catalogue import CATALOG
 from rolf.policies.composition import Params, part_classes
 from rolf.policies.history import LearnsHistory
 from rolf.policies.operations import (
@@ -31,8 +32,7 @@ from rolf.policies.operations import (
     update,
 )
 from rolf.policies.recording import called_with
-from rolf.policies.rules import Sampled
-from rolf.types import Decision, FloatArray, IntArray, Seed
+from rolf.types import Choice, Decision, FloatArray, IntArray, Seed
 
 DRAWS = 1000  # for the probability of a sampled decision, when it is read
 
@@ -64,6 +64,9 @@ class Policy(LearnsHistory):
         name = cls.__dict__.get("name")  # a subclass that gives itself no name has none
         cls.name = name or ""
         known = Policy.named.get(cls.name)
+        reference = f"{cls.__module__}:{cls.__qualname__}"
+        if CATALOG.get(cls.name, reference) != reference:
+            raise InvalidArgument("name", name, "a name that is not in the catalogue")
         if known is not None and known.__qualname__ != cls.__qualname__:
             raise InvalidArgument("name", name, f"a name that {known.__name__} does not have")
         if name:
@@ -132,8 +135,9 @@ class Policy(LearnsHistory):
             return [self._decide(arms, table) for _ in range(count)]
 
     def _decide(self, available: IntArray, features: FloatArray) -> Decision:
-        chance = self._chance_later(available)
+        clock = self._state.clock.copy()
         choice = self._choose(self.params, self._state, features, available, self._rng)
+        chance = self._chance_later(choice, clock, features, available)
         self._issued += 1
         key = f"{self._tag}-{self._issued}"
         row = features[choice.arm]
@@ -142,23 +146,29 @@ class Policy(LearnsHistory):
         return Decision(
             key,
             labels[choice.arm],
-            choice.probability if chance is None else lambda: chance(choice.arm),
+            chance or choice.probability,
             labels[choice.greedy],
             bool(choice.matched),
         )
 
-    def _chance_later(self, available: IntArray) -> Callable[[int], float] | None:
-        """Where only draws can tell a choice's probability: a function of the arm that does.
+    def _chance_later(
+        self, choice: Choice, clock: IntArray, features: FloatArray, available: IntArray
+    ) -> Callable[[], float] | None:
+        """Where a choice's probability can only be estimated: a function that does so.
 
-        It is made before the choice, and remembers what was believed then.
+        It remembers what was believed when the choice was made; ``clock`` is from before it.
         """
-        if not isinstance(getattr(self.params, "rule", None), Sampled):
+        if not math.isnan(choice.probability):
             return None
-        params, state, features = self.params, arrays.copied(self._state), self.arms.features
+        params, state = self.params, arrays.copied(self._state)
+        state.clock[:] = clock
+        if hasattr(state, "waiting"):
+            state.waiting[choice.arm] -= 1.0
+        table = features.copy() if self.varying else features
 
-        def chance(arm: int) -> float:
-            shares = probabilities(params, state, features, available, DRAWS)
-            won = shares[np.searchsorted(available, arm)] * DRAWS
+        def chance() -> float:
+            shares = probabilities(params, state, table, available, DRAWS)
+            won = shares[np.searchsorted(available, choice.arm)] * DRAWS
             return float((won + 1.0) / (DRAWS + 1.0))  # the decision was one more draw
 
         return chance
@@ -196,7 +206,7 @@ class Policy(LearnsHistory):
                 self._update(self.params, self._state, pending.choice, pending.row, value)
 
     def forget(self, decision: Decision | str | Sequence[Decision | str]) -> None:
-        """Give up on the rewards of a decision, or of a list of them: they can no longer come."""
+        """Give up on the reward of a decision, or of a list of them: it can no longer be told."""
         one = isinstance(decision, Decision | str)
         keys = self._keys([decision] if one else decision)  # type: ignore[list-item,arg-type]
         with self._lock:
@@ -206,7 +216,7 @@ class Policy(LearnsHistory):
             self._recount()
 
     def _recount(self) -> None:
-        """Count the waiting decisions again, after they changed otherwise than by ask and tell."""
+        """Count the waiting decisions again, after a change other than by ask and tell."""
         waiting = getattr(self._state, "waiting", None)
         if waiting is not None:
             waiting[:] = 0.0
@@ -323,7 +333,7 @@ class Policy(LearnsHistory):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], *, seed: Seed = None) -> Policy:
-        """Go on from a saved state, with the very decisions that would have come.
+        """Go on from a saved state, with the decisions that it would have made.
 
         With a ``seed`` the policy knows what the state knows but draws on its own, as one
         of several workers that start from the same state.

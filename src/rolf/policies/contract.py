@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from rolf.errors import InvalidArgument
-from rolf.policies.arrays import arrays
+from rolf.policies.arrays import arrays, copied, find
 from rolf.policies.base import Policy
-from rolf.policies.registry import CATALOG
+from rolf.policies.catalogue import CATALOG
+from rolf.policies.registry import policy_name
 from rolf.types import FloatArray
 
 ROUNDS = 12
@@ -26,7 +28,7 @@ def check_choose(cls: type[Policy], features: FloatArray, options: dict[str, Any
     The policy is played for a few rounds. Each class is checked once per process; the classes
     of the catalogue are covered by the tests.
     """
-    if cls in _checked or cls.name in CATALOG:
+    if cls in _checked or policy_name(cls) in CATALOG:
         return
     build: Any = cls
     policy: Policy = build(features, seed=0, **options)
@@ -35,23 +37,27 @@ def check_choose(cls: type[Policy], features: FloatArray, options: dict[str, Any
     everything = np.arange(policy.arms.count)
     state, rng = policy._state, np.random.default_rng(0)
     for reward in rewards:
-        before = {path: array.copy() for path, array in arrays(state)}
+        before = copied(state)
         choice = policy._choose(policy.params, state, features, everything, rng)
-        for path, array in arrays(state):
-            step = array - before[path]
-            if path == "clock":
-                fine = step[0] == 1 and np.isin(step, (0, 1)).all()
-                expected = "an increase by 1 per round"
-            elif path == "waiting":
-                fine = step[choice.arm] == 1.0 and np.count_nonzero(step) == 1
-                expected = "an increase by 1 for the chosen arm"
-            else:
-                fine, expected = not step.any(), "no change: that is for update to make"
-            if not fine:
-                name = f"{cls.__module__}.{cls.__qualname__}"
-                raise InvalidArgument(
-                    f"{name}: choose changes state.{path}", step.tolist(), expected
-                )
-        row = features[choice.arm]
-        policy._update(policy.params, state, choice, row, float(reward))
+        for path, step, expected in wrong_steps(before, state, choice.arm):
+            name = f"{cls.__module__}.{cls.__qualname__}"
+            raise InvalidArgument(f"{name}: choose changes state.{path}", step, expected)
+        policy._update(policy.params, state, choice, features[choice.arm], float(reward))
     _checked.add(cls)
+
+
+def wrong_steps(before: Any, after: Any, arm: int) -> Iterator[tuple[str, list[Any], str]]:
+    """What a choice of ``arm`` must not have changed like this: the path of each such array, how
+    it changed, and what was expected."""
+    for path, array in arrays(after):
+        step = array - find(before, path)
+        if path == "clock":
+            fine = step[0] == 1 and np.isin(step, (0, 1)).all()
+            expected = "an increase by 1 per round"
+        elif path == "waiting":
+            fine = step[arm] == 1.0 and np.count_nonzero(step) == 1
+            expected = "an increase by 1 for the chosen arm"
+        else:
+            fine, expected = not step.any(), "no change: only update may change it"
+        if not fine:
+            yield path, step.tolist(), expected

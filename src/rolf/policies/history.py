@@ -19,11 +19,12 @@ from rolf.types import FloatArray
 
 
 class LearnsHistory:
-    """The part of a policy that takes in history."""
+    """The part of a policy that learns from history."""
 
     name: ClassVar[str]
     varying: ClassVar[bool]
     totals: tuple[str, ...]
+    reward_range: tuple[float, float]
     arms: Arms
     params: Any
     _state: Any
@@ -77,30 +78,49 @@ class LearnsHistory:
             level: what was subtracted from every reward beforehand, which preserves digits if
                 rewards are far from zero.
         """
-        arguments = {
-            "counts": counts,
-            "sums": sums,
-            "squares": sums if squares is None else squares,
+        columns = {
+            "counts": self._per_arm("counts", counts),
+            "sums": self._per_arm("sums", sums),
+            "squares": self._per_arm("squares", sums if squares is None else squares),
         }
-        columns = {}
-        for name, values in arguments.items():
-            column = number_table([values] if np.ndim(values) == 1 else values, name)
-            if column.shape != (1, self.arms.count):
-                raise InvalidArgument(name, values, f"{self.arms.count} numbers, one per arm")
-            columns[name] = column[0]
-        counts = columns["counts"]
-        if (counts < 0.0).any() or (counts != np.floor(counts)).any():
-            raise InvalidArgument("counts", counts.tolist(), "whole numbers, at least 0")
         if squares is None and any(path.endswith("squares") for path in self.totals):
             raise InvalidArgument("squares", None, f"sums of squares, which {self.name} needs")
-        totals = ArmTotals(counts, columns["sums"], columns["squares"], as_number(level))
+        counts, level = columns["counts"], as_number(level)
+        if (counts < 0.0).any() or (counts != np.floor(counts)).any():
+            raise InvalidArgument("counts", counts.tolist(), "whole numbers, at least 0")
+        self._check_sums(counts, columns["sums"], level)
+        least = columns["sums"] ** 2 / np.maximum(counts, 1.0)
+        if squares is not None and (columns["squares"] < least * (1.0 - 1e-9) - 1e-300).any():
+            raise InvalidArgument("squares", squares, "at least sums**2/counts")
+        totals = ArmTotals(counts, columns["sums"], columns["squares"], level)
         self._take_in(learn_totals, totals, int(counts.sum()))
 
+    def _per_arm(self, argument: str, values: Any) -> FloatArray:
+        try:
+            column = np.array(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            column = np.empty(0)
+        if column.shape != (self.arms.count,) or not np.isfinite(column).all():
+            expected = f"{self.arms.count} finite numbers, one per arm"
+            raise InvalidArgument(argument, values, expected)
+        return column
+
+    def _check_sums(self, counts: FloatArray, sums: FloatArray, level: float) -> None:
+        """Refuse sums that no rewards could have."""
+        if (sums[counts == 0.0] != 0.0).any():
+            raise InvalidArgument("sums", sums.tolist(), "0 where counts are 0")
+        low, high = self.reward_range
+        means = sums[counts > 0.0] / counts[counts > 0.0] + level
+        slack = 1e-9 * max(1.0, abs(level))
+        if ((means < low - slack) | (means > high + slack)).any():
+            expected = f"sums of rewards from {low:g} to {high:g}"
+            raise InvalidArgument("sums", sums.tolist(), expected)
+
     def _take_in(self, operation: Callable[..., None], history: Any, rounds: int) -> None:
-        """Add a history to the totals and rebuild the rest; all or nothing."""
+        """Add a history to the totals and rebuild the rest, completely or not at all."""
         if not can_learn(operation, self.params):
             words = "totals per arm" if operation is learn_totals else "history"
-            raise RolfError(f"{self.name or type(self).__name__} cannot take in {words}")
+            raise RolfError(f"{self.name or type(self).__name__} cannot learn from {words}")
         with self._lock:
             restore = arrays.remember(self._state)
             try:

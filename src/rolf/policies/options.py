@@ -52,7 +52,7 @@ def rolf_penalty(penalty: Any, p: float) -> float:
 
 
 def augmentation(arms: Arms, keep_scale: bool | None) -> Augmentation:
-    """Augmented features of a policy's arms, with a word where that loses what they share."""
+    """Augmented features of a policy's arms, with a warning where that loses what they share."""
     out = Augmentation(arms.features, keep_scale=bool(keep_scale))
     columns = arms.features.shape[1]
     if out.reduced and keep_scale is None and columns <= arms.count and out.rank > 0:

@@ -2,8 +2,7 @@
 
 A policy is named in one of four ways:
 
-* by its name in the catalogue: a policy in a file of its own becomes part of the library by one
-  line there; the documentation and the tests that hold for every policy walk that table;
+* by its name in the catalogue, or the ``name`` of a class that this process has defined;
 * by the name of an entry point of an installed package, in the group ``rolf.policies``;
 * as ``package.module:Class``;
 * as the class itself, in Python.
@@ -20,28 +19,13 @@ from typing import Any
 
 from rolf.errors import InvalidArgument, UnknownPolicy
 from rolf.policies.base import Policy
+from rolf.policies.catalogue import CATALOG
 
-CATALOG: dict[str, str] = {
-    "rolf-bayes": "rolf.policies.rolf_bayes:RoLFBayes",
-    "rolf-bayes-varying": "rolf.policies.rolf_bayes_varying:RoLFBayesVarying",
-    "rolf-lasso": "rolf.policies.rolf_lasso:RoLFLasso",
-    "rolf-ridge": "rolf.policies.rolf_ridge:RoLFRidge",
-    "rolf-varying": "rolf.policies.rolf_varying:RoLFVarying",
-    "linucb": "rolf.policies.linucb:LinUCB",
-    "linucb-varying": "rolf.policies.linucb_varying:LinUCBVarying",
-    "lints": "rolf.policies.lints:LinTS",
-    "oful": "rolf.policies.oful:OFUL",
-    "drlasso": "rolf.policies.drlasso:DRLasso",
-    "ucb": "rolf.policies.ucb:UCB",
-    "ucb1": "rolf.policies.ucb1:UCB1",
-    "kl-ucb": "rolf.policies.kl_ucb:KLUCB",
-    "beta-ts": "rolf.policies.beta_ts:BetaTS",
-}
 GROUP = "rolf.policies"  # of entry points
 
 
 def find_policy(policy: Any) -> Any:
-    """What a policy's name stands for; anything that is not text is given back as it is.
+    """What a policy's name stands for; anything that is not text is returned unchanged.
 
     A reference ``package.module:Class`` may be to any class with ``ask`` and ``tell``.
     """
@@ -58,7 +42,7 @@ def find_policy(policy: Any) -> Any:
             return _imported(policy, entry.value)
     known = [*CATALOG, *(name for name in Policy.named if name not in CATALOG)]
     known += [entry.name for entry in _entry_points() if entry.name not in known]
-    expected = one_of(policy, known) + ", an entry point, or package.module:Class"
+    expected = f"package.module:Class, or {one_of(policy, known)}"
     raise UnknownPolicy("policy", policy, expected)
 
 

@@ -118,7 +118,7 @@ def stream(entropy: int, run: int, *key: int) -> np.random.SeedSequence:
 
 
 def draw_problem(problem: Any, entropy: int, run: int) -> Any:
-    """The problem of a run: drawn from a family, or the one there is."""
+    """The problem of a run: drawn from a family, or the problem itself."""
     return problem.draw(stream(entropy, run, 0)) if hasattr(problem, "draw") else problem
 
 
@@ -159,7 +159,7 @@ def play_run(
 
 
 def _description(problem: Any) -> dict[str, Any]:
-    """The problem as plain data, found out before hours of play and not after."""
+    """The problem as plain data, checked before hours of play."""
     try:
         out: dict[str, Any] = json.loads(json.dumps(problem.describe()))
     except (AttributeError, TypeError, ValueError) as error:
@@ -182,8 +182,8 @@ def _warn(entry: Entry, policy: Policy, problem: Any, rounds: int) -> None:
     low, high = policy.reward_range
     if high - low <= 1.0 and getattr(problem, "rewards", "") != "bernoulli":
         warnings.warn(
-            f"{entry.label} takes rewards from {low:g} to {high:g}, which those of this problem "
-            "need not be",
+            f"{entry.label} takes rewards from {low:g} to {high:g}, but those of this problem "
+            "may lie outside",
             RolfWarning,
             stacklevel=3,
         )

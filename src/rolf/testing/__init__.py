@@ -1,4 +1,4 @@
-"""Checks that hold for every policy, and for every storage, to be run on one's own.
+"""Checks that hold for every policy, and for every storage, for your own tests.
 
     import rolf.testing
 
