@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
-from rolf.estimators.operations import Observation, Traits, add_history, add_totals
+from rolf.estimators.operations import Observation
 from rolf.types import FloatArray
 
 
@@ -46,15 +46,7 @@ def _recompute(model: ArmMeans, belief: ArmMeansBelief, round: int) -> None:
     belief.estimates[:] = belief.sums / np.maximum(belief.counts, 1.0)
 
 
-op.estimator(
+op.arm_estimator(
     ArmMeans,
-    {
-        op.begin: _begin,
-        op.observe: _observe,
-        op.means: _means,
-        op.recompute: _recompute,
-        op.learn: add_history,
-        op.learn_totals: add_totals,
-    },
-    Traits(totals=("counts", "sums")),
+    {op.begin: _begin, op.observe: _observe, op.means: _means, op.recompute: _recompute},
 )

@@ -21,7 +21,7 @@ import numpy as np
 
 from rolf.augment import Augmentation
 from rolf.estimators import operations as op
-from rolf.estimators.operations import Observation, Traits, add_history, add_totals
+from rolf.estimators.operations import Observation
 from rolf.kernel import shared
 from rolf.linalg import add, add_outer, assign, dot, matvec, solve, vecmat, weighted_gram
 from rolf.types import FloatArray, IntArray
@@ -128,15 +128,7 @@ def _recompute(model: AugmentedRidge, belief: AugmentedBelief, round: int) -> No
     refresh(model, belief)
 
 
-op.estimator(
+op.arm_estimator(
     AugmentedRidge,
-    {
-        op.begin: _begin,
-        op.observe: _observe,
-        op.means: _means,
-        op.recompute: _recompute,
-        op.learn: add_history,
-        op.learn_totals: add_totals,
-    },
-    Traits(totals=("counts", "sums")),
+    {op.begin: _begin, op.observe: _observe, op.means: _means, op.recompute: _recompute},
 )

@@ -33,7 +33,6 @@ from rolf.estimators.operations import (
     ArmTotals,
     History,
     Observation,
-    Traits,
     add_totals,
     arm_totals,
 )
@@ -194,7 +193,7 @@ def _learn_totals(model: RobustLasso, belief: RobustBelief, totals: ArmTotals) -
     belief.last[0] = 0
 
 
-op.estimator(
+op.arm_estimator(
     RobustLasso,
     {
         op.begin: _begin,
@@ -204,5 +203,5 @@ op.estimator(
         op.learn: _learn,
         op.learn_totals: _learn_totals,
     },
-    Traits(totals=("counts", "sums"), derived=("imputation", "main", "coef", "estimates")),
+    derived=("imputation", "main", "coef", "estimates"),
 )

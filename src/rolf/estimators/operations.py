@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -88,6 +88,10 @@ class ArmTotals(NamedTuple):
     level: float
 
 
+#: operations with their bodies
+Table: TypeAlias = Mapping[Callable[..., Any], Callable[..., Any]]
+
+
 class Traits(NamedTuple):
     """What saving, merging and checks have to know about a belief.
 
@@ -109,9 +113,7 @@ class Traits(NamedTuple):
 _traits: dict[type, Traits] = {}
 
 
-def estimator(
-    model: type, table: Mapping[Callable[..., Any], Callable[..., Any]], traits: Traits
-) -> None:
+def estimator(model: type, table: Table, traits: Traits) -> None:
     """The operations and traits of the estimator whose model is of this class."""
     implement(model, table)
     _traits[model] = traits
@@ -120,6 +122,16 @@ def estimator(
 def traits_of(model: type) -> Traits:
     """The traits of the estimator whose model is of this class."""
     return _traits[model]
+
+
+def arm_estimator(
+    model: type,
+    table: Table,
+    derived: tuple[str, ...] = (),
+) -> None:
+    """An estimator whose belief follows from the counts and sums of every arm."""
+    learning: Table = {learn: add_history, learn_totals: add_totals}
+    estimator(model, {**learning, **table}, Traits(("counts", "sums"), derived=derived))
 
 
 # --- for beliefs that hold counts and sums of every arm --------------------------------------

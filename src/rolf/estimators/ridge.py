@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
-from rolf.estimators.operations import Observation, Traits, add_history, add_totals
+from rolf.estimators.operations import Observation
 from rolf.kernel import shared
 from rolf.linalg import add, assign, dot, inverse_root, matvec, root_update, vecmat, weighted_gram
 from rolf.types import FloatArray
@@ -105,16 +105,13 @@ def _recompute(model: Ridge, belief: RidgeBelief, round: int) -> None:
     belief.logdet[0] = -2.0 * log - belief.root.shape[0] * math.log(model.penalty)
 
 
-op.estimator(
+op.arm_estimator(
     Ridge,
     {
         op.begin: _begin,
         op.observe: _observe,
         op.means: _means,
-        op.widths: _widths,
         op.recompute: _recompute,
-        op.learn: add_history,
-        op.learn_totals: add_totals,
+        op.widths: _widths,
     },
-    Traits(totals=("counts", "sums")),
 )

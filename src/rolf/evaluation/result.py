@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolf.errors import InvalidArgument
-from rolf.plots.evaluation import Estimate, evaluation_figure
+from rolf.plots.evaluation import evaluation_figure
 from rolf.plots.style import save
 from rolf.text import format_table
 
@@ -108,10 +108,9 @@ class Evaluation(Sequence[Value]):
 
     def plot(self, path: str | Path | None = None, *, title: str | None = None) -> Figure:
         """Values and intervals of every policy, beside the log's own mean."""
-        estimates = [Estimate(*astuple(row)) for row in self.rows]
         figure = evaluation_figure(
-            [estimate for estimate in estimates if estimate.policy != LOGGED],
-            next((estimate for estimate in estimates if estimate.policy == LOGGED), None),
+            [row for row in self.rows if row.policy != LOGGED],
+            next((row for row in self.rows if row.policy == LOGGED), None),
             title="Policies on logged decisions" if title is None else title,
             level=self.level,
         )

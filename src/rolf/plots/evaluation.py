@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolf.plots.style import COLOURS, GREY, LIGHT_GREY, literal, new_figure
 
@@ -29,21 +29,10 @@ LOOKS = {
 }
 
 
-class Estimate(NamedTuple):
-    """A policy's value by one estimator, its interval, and how many decisions it rests on."""
-
-    policy: str
-    estimator: str
-    value: float
-    low: float
-    high: float
-    effective: float
-
-
 def evaluation_figure(
-    estimates: Sequence[Estimate], logged: Estimate | None, *, title: str, level: float
+    estimates: Sequence[Any], logged: Any | None, *, title: str, level: float
 ) -> Figure:
-    """One line per policy and estimator; ``logged`` is the log's own mean."""
+    """One line per value of an evaluation; ``logged`` is the log's own mean."""
     policies = list(dict.fromkeys(estimate.policy for estimate in estimates))
     present = {estimate.estimator for estimate in estimates}
     used = [name for name in LOOKS if name in present]
@@ -82,7 +71,7 @@ def evaluation_figure(
     return figure
 
 
-def _draw(axes: Axes, estimate: Estimate, height: int) -> None:
+def _draw(axes: Axes, estimate: Any, height: int) -> None:
     """The interval, the value on it, and at the right edge the number of decisions."""
     look = LOOKS[estimate.estimator]
     if math.isfinite(estimate.low + estimate.high):
