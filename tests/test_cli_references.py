@@ -150,7 +150,7 @@ def test_simulate_and_compile(rolf_command, folder, entry_point, monkeypatch):
         ("nowhere:MyPolicy", "No module named 'nowhere'"),
         ("mine:Nothing", "no attribute 'Nothing'"),
         ("mine:Fixed", "a subclass of rolf.Policy"),
-        ("my-polic", "an entry point, or package.module:Class"),
+        ("my-polic", "package.module:Class, an entry point, or one of"),
     ],
 )
 @pytest.mark.parametrize("command", ["new", "replay", "simulate", "policies", "compile"])

@@ -37,7 +37,7 @@ def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
     play(experiment, 25)
     waiting = experiment.ask(5, **round_features(experiment))
     before = folded_state(experiment)
-    experiment._sync()
+    experiment._live.sync()
     assert experiment._replica.dump() == before
     now += 2000.0
     experiment.status()
@@ -193,7 +193,7 @@ def test_a_choice_changes_only_the_clock_and_the_waiting_decisions(name):
     """The log records everything that a decision does to the state."""
     experiment = create_experiment(make_url("memory"), policy=name)
     play(experiment, 15)
-    experiment._sync()
+    experiment._live.sync()
     replica = experiment._replica
     before = replica.dump()
     rows = replica.choose(3, np.arange(ARMS), FEATURES, None, 0.0)

@@ -216,7 +216,7 @@ def test_user_classes_are_folded_exactly(url, policies):
 
 
 def test_a_choice_that_changes_more_of_the_state_is_refused(url, policies):
-    words = r"user_policies.Forgetful: choose changes state\.last: .*that is for update to make"
+    words = r"user_policies.Forgetful: choose changes state\.last: .*only update may change it"
     with pytest.raises(InvalidArgument, match=words):
         create_experiment(url, policy=policies.Forgetful)
     assert rolf.list_experiments(url) == []

@@ -42,7 +42,7 @@ def find_policy(policy: Any) -> Any:
             return _imported(policy, entry.value)
     known = [*CATALOG, *(name for name in Policy.named if name not in CATALOG)]
     known += [entry.name for entry in _entry_points() if entry.name not in known]
-    expected = f"package.module:Class, or {one_of(policy, known)}"
+    expected = f"package.module:Class, an entry point, or {one_of(policy, known)}"
     raise UnknownPolicy("policy", policy, expected)
 
 
