@@ -11,6 +11,7 @@ import rolf
 from helpers import ARMS, FEATURES, every_policy
 from rolf.experiments import live
 from rolf.experiments.replica import Replica
+from rolf.experiments.storage import postgres, sql, sqlite
 from rolf.experiments.storage.base import DECISION
 from rolf.policies.arrays import arrays
 from rolf.policies.catalogue import CATALOG
@@ -237,6 +238,25 @@ def test_several_processes(shared_url):
     assert numbers == list(range(1, 121))
     experiment.snapshot()
     assert current_state(experiment) == folded_state(experiment)
+
+
+def test_long_logs_and_batches_are_split(shared_url, monkeypatch):
+    """The log is read in chunks, here exactly full ones; a batch is sent in several messages."""
+    for module in (sql, sqlite, postgres):
+        monkeypatch.setattr(module, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(postgres, "ROWS_PER_MESSAGE", 2)
+    one, two = (create_experiment(shared_url, policy="ucb") for _ in range(2))
+    for handle in (one, two, one):
+        play(handle, 1)
+    batch = one.ask(5)
+    batch += two.ask(4)
+    two.tell_many([(decision, 1.0) for decision in batch[:6]])
+    assert [row.seq for row in one.log()] == sorted({row.seq for row in one.log()})
+    assert len(one.log()) == 21
+    numbers = [int(decision.id.rpartition("-")[2]) for decision in batch]
+    assert numbers == list(range(4, 13))
+    assert current_state(one) == current_state(two) == folded_state(one)
+    assert one.counts() == (12, 9)
 
 
 def test_a_forked_process_has_its_own_connection(shared_url):

@@ -14,7 +14,9 @@ import rolf
 from helpers import FEATURES, LETTERS
 from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument, RolfError
 from rolf.evaluation.logs import read_log
-from rolf.experiments.storage.base import DECISION, REWARD
+from rolf.experiments.opening import create
+from rolf.experiments.roster import Roster
+from rolf.experiments.storage.base import DECISION, REWARD, Row
 from rolf.experiments.transfer import export_log, import_log
 from rolf.testing.storage import (
     create_experiment,
@@ -54,6 +56,22 @@ def test_an_exported_log_is_imported_unchanged(url, policy, kind, tmp_path):
     log = read_log(file)
     assert len(log) == 21
     assert log.unrewarded == 3
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_every_column_of_the_log_is_exported(kind, tmp_path):
+    """Also values that policies hardly ever produce."""
+    url = f"memory://columns-{kind}"
+    rows = [
+        Row.decision(1, 10.0, 1, 0.25, 2, 3, False, 1, None),
+        Row.decision(2, 11.5, 4, None, 4, 5, True, 3, None),
+    ]
+    rows += [rows[0].rewarded(REWARD, 0.1 + 0.2, 12.25)]
+    experiment = create(url, "one", Roster.read(FEATURES), policy="rolf-ridge", seed=4, rows=rows)
+    file = tmp_path / f"log.{kind}"
+    export_log(experiment, file)
+    again = import_log(url, "again", file, features=FEATURES, policy="rolf-ridge")
+    assert contents(again) == contents(experiment) == rows
 
 
 def test_a_parquet_file_holds_the_settings(tmp_path):

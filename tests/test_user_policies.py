@@ -50,12 +50,14 @@ class State(NamedTuple):
 
 
 def _init(params, arms):
-    return State(np.zeros(1, dtype=np.int64), np.zeros(arms), np.zeros(1), np.zeros(arms))
+    return State(np.zeros(3, dtype=np.int64), np.zeros(arms), np.zeros(1), np.zeros(arms))
 
 
 def _choose(params, state, features, available, rng):
     arm = available[state.clock[0] % available.size]
     state.clock[0] += 1
+    if arm == 2:
+        state.clock[2] += 1
     state.waiting[arm] += 1.0
     if params.remembers:
         state.last[0] = arm + 1
@@ -213,6 +215,13 @@ def test_user_classes_are_folded_exactly(url, policies):
         again = rolf.open_experiment(url, cls.__name__)
         assert type(again._replica.policy) is cls
         assert current_state(again) == current_state(experiment) == folded_state(experiment)
+
+
+def test_every_entry_of_the_clock_is_recorded(policies):
+    url = make_url("memory")
+    experiment = create_experiment(url, policy=policies.RoundRobin)
+    arms = play(experiment, 20)
+    assert experiment._replica.state.clock.tolist() == [20, 0, arms.count(2)]
 
 
 def test_a_choice_that_changes_more_of_the_state_is_refused(url, policies):

@@ -31,7 +31,7 @@ from rolf.policies.operations import rebuild
 from rolf.policies.registry import policy_class
 from rolf.types import Choice, FloatArray, IntArray
 
-#: of snapshots: raised whenever the arrays of a state, or what is saved with them, change
+#: version of snapshots: raised whenever the arrays of a state, or the data beside them, change
 FORMAT = 3
 
 
@@ -80,7 +80,7 @@ class Replica:
         self._philox_start = self._philox.state
 
     def _reset_policy(self) -> None:
-        """A policy without any experience, for the current roster."""
+        """Start over with a policy without experience, for the current roster."""
         options = json.loads(self.record.options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RolfWarning)  # shown when the experiment was created

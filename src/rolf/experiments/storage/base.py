@@ -151,7 +151,10 @@ class Told(NamedTuple):
     apply_now: Sequence[LogRow] = ()
 
 
-#: given the rows that the reader has not seen, the rows to add
+#: numbers of decisions, each with its reward
+Rewards: TypeAlias = Sequence[tuple[int, float]]
+
+#: a function from the rows that the reader has not seen to the rows to add
 MakeRows: TypeAlias = Callable[[Sequence[LogRow]], list[Row]]
 
 
@@ -209,15 +212,8 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def tell(
-        self,
-        reader: Reader,
-        rewards: Sequence[tuple[int, float]],
-        time: float,
-        *,
-        has_defaults: bool,
-    ) -> Told:
-        """Record the rewards of decisions, given by number, all or none.
+    def tell(self, reader: Reader, rewards: Rewards, time: float, *, has_defaults: bool) -> Told:
+        """Record the rewards of decisions, all or none.
 
         If a reward on record differs from the one to be recorded, or a decision is unknown,
         nothing is written. ``has_defaults``: whether the experiment has default rewards.

@@ -14,6 +14,7 @@ from rolf.experiments.storage.base import (
     MakeRows,
     Reader,
     Record,
+    Rewards,
     Row,
     Snapshot,
     Store,
@@ -122,14 +123,7 @@ class MemoryStore(Store):
             reader.after = len(experiment.rows)
             return Written(rows, rows)
 
-    def tell(
-        self,
-        reader: Reader,
-        rewards: Sequence[tuple[int, float]],
-        time: float,
-        *,
-        has_defaults: bool,
-    ) -> Told:
+    def tell(self, reader: Reader, rewards: Rewards, time: float, *, has_defaults: bool) -> Told:
         with self._lock:
             experiment = self._experiment(reader.experiment)
             by_number = experiment.by_number

@@ -25,6 +25,7 @@ from rolf.experiments.storage.base import (
     MakeRows,
     Reader,
     Record,
+    Rewards,
     Row,
     Told,
     Written,
@@ -255,14 +256,7 @@ class PostgresStore(SQLStore):
 
     # --- rewards ---
 
-    def tell(
-        self,
-        reader: Reader,
-        rewards: Sequence[tuple[int, float]],
-        time: float,
-        *,
-        has_defaults: bool,
-    ) -> Told:
+    def tell(self, reader: Reader, rewards: Rewards, time: float, *, has_defaults: bool) -> Told:
         assert isinstance(reader, PostgresReader)
         experiment = reader.experiment
         told: list[float | None] = [reward for _, reward in rewards]
@@ -300,7 +294,7 @@ class PostgresStore(SQLStore):
         connection: psycopg.Connection[Any],
         experiment: int,
         kind: int,
-        rewards: Sequence[tuple[int, float]],
+        rewards: Rewards,
         time: float,
         has_defaults: bool,
     ) -> None:

@@ -30,6 +30,7 @@ from rolf.experiments.storage.base import (
     MakeRows,
     Reader,
     Record,
+    Rewards,
     Row,
     Told,
     Written,
@@ -274,14 +275,7 @@ class SQLiteStore(SQLStore):
         if rows.fetchone() is None:
             raise UnknownExperiment("the experiment has been deleted")
 
-    def tell(
-        self,
-        reader: Reader,
-        rewards: Sequence[tuple[int, float]],
-        time: float,
-        *,
-        has_defaults: bool,
-    ) -> Told:
+    def tell(self, reader: Reader, rewards: Rewards, time: float, *, has_defaults: bool) -> Told:
         assert isinstance(reader, SQLiteReader)
         experiment = reader.experiment
         rows = [_reward(experiment, REWARD, number, reward, time) for number, reward in rewards]
