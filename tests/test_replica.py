@@ -12,7 +12,7 @@ from helpers import ARMS, FEATURES, every_policy
 from rolf.experiments import live
 from rolf.experiments.replica import Replica
 from rolf.experiments.storage import postgres, sql, sqlite
-from rolf.experiments.storage.base import DECISION
+from rolf.experiments.storage.base import DECISION, DEFAULT, REWARD
 from rolf.policies.arrays import arrays
 from rolf.policies.catalogue import CATALOG
 from rolf.testing.storage import (
@@ -123,6 +123,20 @@ def test_when_a_decision_is_due_for_the_default_reward():
     experiment.tell(one, 1.0)
     experiment.tell(three, 1.0)
     assert (experiment.status().defaults, experiment.status().told) == (0, 3)
+
+
+def test_a_store_gives_a_default_reward_only_where_there_is_none(url):
+    experiment = create_experiment(url, policy="ucb", reward_after=10.0)
+    told, waiting, _ = experiment.ask(3)
+    experiment.tell(told, 1.0)
+    for _ in range(2):
+        experiment._store.expire(experiment.record.id, [1, 2], 0.5, 20.0)
+    rewards = [row for row in experiment.log() if row.kind != DECISION]
+    assert [(row.kind, row.number) for row in rewards] == [(REWARD, 1), (DEFAULT, 2)]
+    assert (rewards[1].reward, rewards[1].time) == (0.5, 20.0)
+    experiment.tell(waiting, 2.0)
+    experiment._store.expire(experiment.record.id, [2], 0.5, 30.0)
+    assert len(experiment.log()) == 6
 
 
 def test_a_decision_is_still_due_after_a_snapshot(url):
