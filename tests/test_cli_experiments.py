@@ -275,6 +275,8 @@ def test_the_log_of_a_policy_that_is_certain_can_only_be_replayed(files, tmp_pat
 
 def test_a_missing_driver_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
+    for name in [each for each in sys.modules if each.startswith("rolf.experiments.storage.post")]:
+        monkeypatch.delitem(sys.modules, name)
     with pytest.raises(MissingExtra) as error:
         rolf.open("postgresql://nobody@localhost/none", "x", features=[[1.0], [2.0]])
     assert "pip install 'rolf-bandits[postgres]'" in str(error.value)

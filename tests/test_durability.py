@@ -1,4 +1,4 @@
-"""What is on the disk when a call returns, and rows that become visible out of order."""
+"""What is on the disk when a call returns, and what others can do meanwhile."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ import pytest
 
 import rolf
 from rolf.errors import StorageError, StorageUnavailable
-from rolf.experiments.storage import postgres, postgres_reader, sqlite_file
-from rolf.experiments.storage.base import CHANGE, DECISION, REWARD, Row
-from rolf.experiments.storage.postgres_sql import INSERT_REWARD
+from rolf.experiments.storage import sqlite_file
+from rolf.experiments.storage.base import CHANGE, DECISION, REWARD, Row, log_rows
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 from stores import postgres_url, quick_folder
 
@@ -99,99 +98,31 @@ def test_a_reward_that_is_not_yet_on_the_disk_does_not_count_as_told(monkeypatch
     assert current_state(one) == folded_state(one)
 
 
-def uncommitted_reward(connection, experiment, decision, reward):
-    """Record a reward in a transaction that does not end."""
-    values = {
-        "experiment": experiment._record.id,
-        "kind": REWARD,
-        "number": number(decision),
-        "reward": reward,
-        "time": 1.0,
-        "base": 0,
-    }
-    connection.execute(INSERT_REWARD.encode(), values)
-
-
-@pytest.mark.parametrize("contended", [False, True])
-def test_rows_that_come_late_are_not_missed(contended):
-    """Other transactions hold earlier rows and end much later."""
+def test_a_foreign_transaction_stops_nothing_but_the_log_it_has_locked():
+    """It has added a row, by hand, and does not end."""
     url = postgres_url()
-    one = create_experiment(url, policy="ucb")
-    two = create_experiment(url, policy="ucb") if contended else one
-    watcher = create_experiment(url, policy="ucb")
-    late = one.ask(3)
-    with psycopg.connect(url) as first, psycopg.connect(url) as second:
-        uncommitted_reward(first, one, late[0], 3.0)
-        play(one, 5)
-        uncommitted_reward(second, one, late[1], 5.0)
-        for _ in range(5):
-            play(one, 1)
-            play(two, 1)
-            watcher.status()
-        second.commit()
-        play(two, 2)
-        assert one.status().told == two.status().told == watcher.status().told == 18
-        first.commit()
-    play(two, 3)
-    one.tell(late[2], 7.0)
-    for each in (one, two, watcher):
-        assert (each.status().asked, each.status().told) == (23, 23)
-    expected = folded_state(one)
-    one.snapshot()
-    assert current_state(one) == expected == current_state(rolf.open_experiment(url, "one"))
-
-
-def test_a_row_between_known_rows_is_not_missed():
-    """Its transaction began after all of ours, and a later one ended before it."""
-    url = postgres_url()
-    one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
-    late = one.ask()
-    play(one, 2)
-    with psycopg.connect(url) as held:
-        uncommitted_reward(held, one, late, 3.0)
-        play(two, 1)
-        assert one.status().told == 3
-        assert one.status().told == 3
-        held.commit()
-    assert one.status().told == two.status().told == 4
-    play(one, 2)
-    assert one.status().told == two.status().told == 6
-
-
-def test_a_long_transaction_of_someone_else_costs_nothing(monkeypatch):
-    """While it lasts no transaction number is final, but rows can be settled nonetheless."""
-    monkeypatch.setattr(postgres_reader, "MAX_UNSETTLED", 20)
-    url = postgres_url()
-    experiment = create_experiment(url, policy="ucb")
-    most = 0
-    with psycopg.connect(url) as other:
-        other.execute("SELECT pg_current_xact_id()")
-        for _ in range(60):
-            play(experiment, 1)
-            most = max(most, len(experiment._live.reader.seen))
-    assert most <= 24
-    assert current_state(experiment) == folded_state(experiment)
-    play(experiment, 5)
-    assert len(experiment._live.reader.seen) <= 4
-
-
-def test_a_process_that_stalls_in_its_turn_is_skipped(monkeypatch):
-    monkeypatch.setattr(postgres, "TURN_TIMEOUT", 300)
-    url = postgres_url()
-    one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
-    for handle in (one, two, one, two):
-        play(handle, 1)
-    assert one._live.reader.contended
-    with psycopg.connect(url) as stalled:
-        stalled.execute(
-            "SELECT pg_advisory_xact_lock(%s, %s)", (postgres.TURN_LOCKS, one._record.id % 2**31)
+    one, two = create_experiment(url, policy="ucb"), create_experiment(url, "two", policy="ucb")
+    with psycopg.connect(url) as foreign:
+        foreign.execute(
+            "INSERT INTO rolf_log SELECT %s, 1, 1, 1, 0, 0, 1, 0, 0, true, 1", (one.record.id,)
         )
         start = time.monotonic()
-        for handle in (one, two, one, two, one, two):
-            play(handle, 1)
-        assert time.monotonic() - start < 5.0
-    assert one.status().told == two.status().told == 10
-    assert current_state(two) == folded_state(two)
+        play(two, 3)
+        two.snapshot()
+        assert rolf.open_experiment(url, "one").status().asked == 0
+        create_experiment(url, "three", policy="ucb").ask()
+        assert rolf.list_experiments(url) == ["one", "three", "two"]
+        assert time.monotonic() - start < 2.0
+        foreign.rollback()
+        foreign.execute(
+            "SELECT 1 FROM rolf_heads WHERE experiment = %s FOR UPDATE", (one.record.id,)
+        )
+        play(two, 3)
+        impatient = rolf.open_experiment(url, "one", timeout=0.2)
+        with pytest.raises(StorageUnavailable, match="keep it locked"):
+            impatient.ask()
+    impatient.ask()
+    assert one.status().asked == 1
 
 
 def with_role(url, privileges="ALL"):
@@ -241,8 +172,7 @@ def test_commits_wait_for_the_disk_whatever_the_default(unsynchronised_url):
     assert one._store._query(setting) == [("on",)]
     for handle in (one, two, one, two):
         play(handle, 1)
-    assert one._live.reader.contended  # its asks commit first and flush afterwards
-    assert one._store._query(setting) == [("on",)]
+    assert one._store._query(setting) == [("on",)]  # though appending commits first
     one._store._run(lambda connection: connection.close())
     assert one.status().told == 4
     assert one._store._query(setting) == [("on",)]
@@ -267,9 +197,10 @@ def add_unflushed_decision(url):
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET synchronous_commit = off")
         tag, last = connection.execute(
-            "INSERT INTO rolf_log (experiment, kind, number, time, arm, greedy, pseudo, matched, "
-            "mark) SELECT experiment, kind, number + 1, time, arm, greedy, pseudo, matched, mark "
-            "FROM rolf_log WHERE kind = 1 ORDER BY number DESC LIMIT 1 "
+            "WITH head AS (UPDATE rolf_heads SET last = last + 1 RETURNING last) "
+            "INSERT INTO rolf_log SELECT experiment, head.last, kind, number + 1, time, arm, "
+            "probability, greedy, pseudo, matched, mark FROM rolf_log, head "
+            "WHERE kind = 1 ORDER BY number DESC LIMIT 1 "
             "RETURNING (SELECT tag FROM rolf_experiments), number"
         ).fetchone()
     return f"{tag}-{last}"
@@ -292,7 +223,6 @@ def test_what_was_acknowledged_survives_a_crash_of_the_server():
         if step % 3:
             each.tell(decision, step)
             told[number(decision)] = step
-    assert one._live.reader.contended  # so that decisions were committed before they were flushed
     decision = two.ask()
     asked.add(number(decision))
     ghost = add_unflushed_decision(url)
@@ -303,7 +233,7 @@ def test_what_was_acknowledged_survives_a_crash_of_the_server():
     with pytest.raises(StorageUnavailable):
         one.ask()
     server.ensure_postgres_running()
-    log = [Row(*row) for row in one._store.log(one.record.id, 0, None)]
+    log = [Row(*row) for row in log_rows(one._store, one.record.id)]
     assert {row.number for row in log if row.kind == DECISION} == asked
     assert {row.number: row.reward for row in log if row.kind == REWARD} == told
     assert one.ask().id == ghost
@@ -325,14 +255,11 @@ def test_workers_that_start_together_create_the_tables_once():
 
 
 @pytest.mark.parametrize("isolation", ["", "-cdefault_transaction_isolation%3Dserializable%20"])
-def test_threads_with_a_connection_each_take_turns(isolation):
-    """Waiting for another thread's turn does not keep that thread from running."""
+def test_threads_that_write_to_one_log(isolation):
     url = postgres_url().replace("options=", f"options={isolation}")
     one, two = create_experiment(url, policy="ucb"), create_experiment(url, policy="ucb")
-    start = time.monotonic()
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda each: play(each, 30), (one, two)))
-    assert time.monotonic() - start < 0.9 * postgres.TURN_TIMEOUT / 1000
     assert one.status().told == two.status().told == 60
 
 
@@ -344,27 +271,6 @@ def test_missing_privileges_are_reported():
     create_experiment(url, policy="ucb")
     with pytest.raises(StorageError, match="permission denied for table"):
         create_experiment(mine)
-
-
-def test_an_import_in_progress_delays_nobody():
-    url = postgres_url()
-    one = create_experiment(url, policy="ucb")
-    play(one, 2)
-    with psycopg.connect(url) as other:
-        other.execute("SELECT pg_advisory_xact_lock(%s, 0)", (postgres.IMPORT_LOCKS,))
-        other.execute(
-            "INSERT INTO rolf_log (experiment, kind, number, time, arm, greedy, pseudo, matched, "
-            "mark) VALUES (99, 1, 1, 0, 0, 0, 0, true, 1)"
-        )
-        start = time.monotonic()
-        play(create_experiment(url, policy="ucb"), 2)
-        one.snapshot()
-        assert time.monotonic() - start < 2.0
-    with psycopg.connect(url) as other:
-        uncommitted_reward(other, one, one.ask(), 1.0)
-        with pytest.raises(StorageUnavailable, match="does not end"):
-            one._store.settle(one._record.id, timeout=0.1)
-        play(one, 2)
 
 
 def test_symbolic_links_and_another_working_folder(monkeypatch):

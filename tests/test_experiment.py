@@ -13,7 +13,9 @@ import pytest
 import rolf
 from rolf.arms.table import Arms
 from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument, RolfWarning
+from rolf.experiments import live
 from rolf.experiments.opening import create
+from rolf.experiments.replica import seal, unseal
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage import sqlite_file
 from rolf.experiments.storage.base import CHANGE, DECISION, REWARD
@@ -35,10 +37,20 @@ from stores import make_url
 
 def falsified(snapshot):
     """The data of a snapshot with wrong counts, which can be loaded all the same."""
-    data = json.loads(snapshot.state)
-    data["told"][0] += 5
-    data["arrays"]["belief.counts"] = pack(unpack(data["arrays"]["belief.counts"]) + 3.0)
+    data = json.loads(unseal(snapshot))
+    counts = unpack(data["arrays"]["belief.counts"])
+    data["arrays"]["belief.counts"] = pack(counts + 3.0)
     return data
+
+
+def changed(data, *path, to):
+    """The data with another value at a path of keys."""
+    copy = json.loads(json.dumps(data))
+    inner = copy
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = to
+    return copy
 
 
 def without(data, key):
@@ -83,35 +95,71 @@ def test_other_settings_are_refused(url, arguments, words):
     create_experiment(url).ask()
 
 
-def test_an_unusable_snapshot_is_not_used(url):
-    """Snapshots with wrong counts that are damaged or of another format; the log is right."""
+def unusable_data(data):
+    """The data of snapshots that are damaged or contradict the log."""
+    yield from ("{}", "no JSON", "[]", json.dumps(data)[:-10])
+    arrays = data["arrays"]
+    short = pack(unpack(arrays["belief.sums"])[:-1])
+    for damaged in (
+        *(without(data, key) for key in data),
+        {**data, "arrays": without(arrays, "clock")},
+        changed(data, "arrays", "belief.sums", to=short),
+        changed(data, "arrays", "belief.sums", to=["<f8", [ARMS], "?"]),
+        changed(data, "arrays", "belief.more", to=short),
+        changed(data, "asked", 0, to=data["asked"][0] + 5),
+        changed(data, "told", 0, to=data["told"][0] + 5),
+        changed(data, "told", 0, to=None),
+        changed(data, "told", to=data["told"][1:]),
+        changed(data, "defaults", to=3),
+        changed(data, "changes", to=-1),
+        changed(data, "issued", to=2),
+        changed(data, "issued", to="x"),
+        changed(data, "row", to=[1, 1, 1.0]),
+        changed(data, "moments", "sums", to=[0.0]),
+        changed(data, "open", to=[["x", 1.0]]),
+        changed(data, "table", to="{}"),
+    ):
+        yield json.dumps(damaged)
+
+
+def test_a_damaged_snapshot_is_not_used(url):
+    """The log is right. Wrong counts beside the damage would show if it were used."""
     experiment = create_experiment(url)
     play(experiment, 20)
     experiment.snapshot()
     store, id = experiment._store, experiment.record.id
     snapshot = store.snapshot(id)
     wrong = falsified(snapshot)
-    arrays = wrong["arrays"]
-    short = {**arrays, "belief.sums": pack(unpack(arrays["belief.sums"])[:-1])}
-    damaged = [
-        "{}",
-        "no JSON",
-        json.dumps(wrong)[:-10],
-        *(json.dumps(without(wrong, key)) for key in wrong),
-        json.dumps({**wrong, "arrays": without(arrays, "clock")}),
-        json.dumps({**wrong, "arrays": short}),
-    ]
-    unusable = [snapshot._replace(state=text) for text in damaged]
-    for version in ("", "0.1.0", "2", "4"):
-        unusable.append(snapshot._replace(version=version, state=json.dumps(wrong)))
-    for each in unusable:
+    state = snapshot.state
+    flipped = [state[:100] + chr(ord(state[100]) ^ 1) + state[101:], state[:-1], ""]
+    for text in unusable_data(wrong):
+        flipped.append(seal(snapshot.upto, text).state)
+    moved = [seal(upto, json.dumps(wrong)) for upto in (3, snapshot.upto + 1, 10**9)]
+    for each in [*(snapshot._replace(state=text) for text in flipped), *moved]:
         store.save(id, each)
-        assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
-    store.save(id, snapshot._replace(state=json.dumps(wrong)))  # would have been noticed
+        with pytest.warns(RolfWarning, match="'one' is damaged .* from the log again"):
+            again = rolf.open_experiment(url, "one")
+        assert current_state(again) == folded_state(experiment)
+        assert store.snapshot(id) is None
+    store.save(id, seal(snapshot.upto, json.dumps(wrong)))  # would have been noticed
     again = rolf.open_experiment(url, "one")
     assert current_state(again) != folded_state(experiment)
     again.rebuild()
     assert current_state(again) == folded_state(experiment)
+
+
+def test_a_snapshot_of_another_format_is_replaced(url, monkeypatch):
+    experiment = create_experiment(url)
+    play(experiment, 20)
+    experiment.snapshot()
+    store, id = experiment._store, experiment.record.id
+    snapshot = store.snapshot(id)
+    for version in ("", "0.1.0", "3", "5"):
+        store.save(id, snapshot._replace(version=version, state="of another kind"))
+        assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
+    monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 5)
+    rolf.open_experiment(url, "one")
+    assert store.snapshot(id) == snapshot
 
 
 def test_features_are_corrected(url):
@@ -300,20 +348,20 @@ def test_what_is_recorded_of_the_settings(url):
 def test_another_process_may_create_it_first(monkeypatch):
     url = make_url("memory")
     create_experiment(url).ask()
-    find, calls = MemoryStore.find, []
+    record, calls = MemoryStore.record, []
 
     def too_early(store, name):
         calls.append(name)
-        return find(store, name) if len(calls) > 1 else None
+        return record(store, name) if len(calls) > 1 else None
 
-    monkeypatch.setattr(MemoryStore, "find", too_early)
+    monkeypatch.setattr(MemoryStore, "record", too_early)
     assert create_experiment(url).status().asked == 1
 
 
 def test_a_failed_call_leaves_no_connection_open():
     url = make_url("sqlite")
     create_experiment(url).close()
-    before = dict(sqlite_file._open_connections)
+    assert not sqlite_file.files._open
     for attempt in (
         lambda: rolf.open_experiment(url, "none"),
         lambda: create_experiment(url, seed=99),
@@ -321,7 +369,7 @@ def test_a_failed_call_leaves_no_connection_open():
     ):
         with pytest.raises(ExperimentError):
             attempt()
-    assert sqlite_file._open_connections == before
+    assert not sqlite_file.files._open
 
 
 def test_arms_by_name_and_by_column():
@@ -350,7 +398,7 @@ def test_rebuilding_overrules_any_snapshot(url, monkeypatch):
     experiment.snapshot()
     store, id = experiment._store, experiment.record.id
     snapshot = store.snapshot(id)
-    wrong = snapshot._replace(state=json.dumps(falsified(snapshot)))
+    wrong = seal(snapshot.upto, json.dumps(falsified(snapshot)))
     forget = store.forget
 
     def forget_and_save_again(experiment):

@@ -18,7 +18,8 @@ import pytest
 import faults
 import rolf
 from rolf.errors import StorageUnavailable
-from rolf.experiments.storage.base import DECISION, REWARD, Row
+from rolf.experiments.storage import postgres, postgres_pool
+from rolf.experiments.storage.base import DECISION, REWARD, Row, log_rows
 from rolf.testing.storage import create_experiment, current_state, folded_state
 from stores import postgres_url, quick_folder, server
 
@@ -30,12 +31,14 @@ class Witness:
 
     def __init__(self, experiment):
         self.experiment = experiment
-        self.reader = experiment._store.reader(experiment._record.id, 0)
+        self.last = 0
         self.decisions, self.rewards = {}, {}
 
     def check(self, path):
-        for row in self.experiment._store.read(self.reader):
+        for row in log_rows(self.experiment._store, self.experiment.record.id, self.last):
             row = Row(*row)
+            assert row.seq == self.last + 1
+            self.last = row.seq
             seen = {DECISION: self.decisions, REWARD: self.rewards}[row.kind]
             assert row.number not in seen, "twice"
             seen[row.number] = row.arm if row.kind == DECISION else row.reward
@@ -132,7 +135,7 @@ def test_a_connection_that_breaks_in_the_middle(contended, monkeypatch):
     """Between choosing and recording: nothing has been recorded, so it is done again."""
     url = postgres_url()
     experiment = create_experiment(url, policy="ucb")
-    experiment._live.reader.contended = contended
+    experiment._live._contended = contended
     choose = experiment._replica.choose
 
     def broken(*args):
@@ -148,25 +151,26 @@ def test_a_connection_that_breaks_in_the_middle(contended, monkeypatch):
     assert (experiment.status().asked, experiment.status().told) == (1, 1)
 
 
-@pytest.mark.parametrize("way", ["_add_uncontended", "_add_in_turn"])
-def test_a_decision_recorded_but_not_returned_waits(way, monkeypatch):
+@pytest.mark.parametrize("contended", [False, True])
+def test_a_decision_recorded_but_not_returned_waits(contended, monkeypatch):
     """Between recording and returning: the next number is returned, no id twice."""
     url = postgres_url()
     experiment = create_experiment(url, policy="ucb")
-    experiment._live.reader.contended = way == "_add_in_turn"
-    add = getattr(experiment._store, way)
+    experiment._live._contended = contended
+    execute = postgres_pool.Connection.execute
     calls = []
 
-    def broken(*args):
-        added = add(*args)
-        calls.append(added)
-        if len(calls) == 1:
+    def broken(connection, query, *args, **kwargs):
+        result = execute(connection, query, *args, **kwargs)
+        if query == postgres.APPEND and not calls:
+            calls.append(query)
             end_connections()
-            args[-1].execute("SELECT 1")
-        return added
+            execute(connection, "SELECT 1")
+        return result
 
-    monkeypatch.setattr(experiment._store, way, broken)
+    monkeypatch.setattr(postgres_pool.Connection, "execute", broken)
     decision = experiment.ask()
+    assert calls
     assert decision.id.endswith("-2")
     experiment.tell(decision, 1.0)
     status = experiment.status()
@@ -178,12 +182,13 @@ def test_a_server_that_is_away_and_comes_back(monkeypatch):
     url = postgres_url()
     experiment = create_experiment(url, policy="ucb")
     decision = experiment.ask()
-    url_of_server = experiment._store._link.url
+    pool = experiment._store._pool
+    url_of_server = pool.url
     end_connections()
-    experiment._store._link.url = "postgresql://postgres@127.0.0.1:1/none"
+    pool.url = "postgresql://postgres@127.0.0.1:1/none"
     for action in (experiment.ask, lambda: experiment.tell(decision, 1.0), experiment.status):
         with pytest.raises(StorageUnavailable, match="cannot be reached"):
             action()
-    experiment._store._link.url = url_of_server
+    pool.url = url_of_server
     experiment.tell(decision, 1.0)
     assert experiment.ask().id.endswith("-2")

@@ -9,9 +9,9 @@ import pytest
 
 import rolf
 from helpers import ARMS, FEATURES, every_policy
+from rolf.experiments import experiment as experiment_module
 from rolf.experiments import live
 from rolf.experiments.replica import Replica
-from rolf.experiments.storage import postgres, sql, sqlite
 from rolf.experiments.storage.base import DECISION, DEFAULT, REWARD
 from rolf.policies.arrays import arrays
 from rolf.policies.catalogue import CATALOG
@@ -113,29 +113,30 @@ def test_when_a_decision_is_due_for_the_default_reward():
     experiment.status()
     replica = experiment._replica
     assert list(replica.pending) == [1, 3]  # of a rewarded decision nothing is kept
-    assert replica.due(999.0) == []
-    assert replica.due(1000.0) == [1, 3]
+    assert replica.due(999.0, 9) == []
+    assert replica.due(1000.0, 9) == [1, 3]
+    assert replica.due(1000.0, 1) == [1]
     now = 1010.0 - 1e-6
     assert experiment.status().defaults == 0
     now = 1010.0
     assert experiment.status().defaults == 2
-    assert replica.due(now) == []
+    assert replica.due(now, 9) == []
     experiment.tell(one, 1.0)
     experiment.tell(three, 1.0)
     assert (experiment.status().defaults, experiment.status().told) == (0, 3)
 
 
-def test_a_store_gives_a_default_reward_only_where_there_is_none(url):
+def test_a_default_reward_is_given_only_where_there_is_none(url):
     experiment = create_experiment(url, policy="ucb", reward_after=10.0)
     told, waiting, _ = experiment.ask(3)
     experiment.tell(told, 1.0)
     for _ in range(2):
-        experiment._store.expire(experiment.record.id, [1, 2], 0.5, 20.0)
+        experiment._live.expire([1, 2], 0.5, 20.0)
     rewards = [row for row in experiment.log() if row.kind != DECISION]
     assert [(row.kind, row.number) for row in rewards] == [(REWARD, 1), (DEFAULT, 2)]
     assert (rewards[1].reward, rewards[1].time) == (0.5, 20.0)
     experiment.tell(waiting, 2.0)
-    experiment._store.expire(experiment.record.id, [2], 0.5, 30.0)
+    experiment._live.expire([2], 0.5, 30.0)
     assert len(experiment.log()) == 6
 
 
@@ -156,11 +157,11 @@ def test_rows_out_of_order_are_noticed():
     experiment.ask(3)
     first, second, third = experiment.log()
     replica = Replica(experiment.record)
-    replica.apply([first, third])
-    assert replica.ordered
-    replica.apply([second])
-    assert not replica.ordered
-    assert (replica.last, replica.issued) == (third.seq, third.number)
+    replica.apply([first])
+    for wrong in (third, first):
+        with pytest.raises(ValueError, match=f"row {wrong.seq} follows row 1"):
+            replica.apply([wrong])
+    replica.apply([second, third])
     assert sum(replica.asked) == 3
 
 
@@ -255,10 +256,9 @@ def test_several_processes(shared_url):
 
 
 def test_long_logs_and_batches_are_split(shared_url, monkeypatch):
-    """The log is read in chunks, here exactly full ones; a batch is sent in several messages."""
-    for module in (sql, sqlite, postgres):
-        monkeypatch.setattr(module, "CHUNK_ROWS", 7)
-    monkeypatch.setattr(postgres, "ROWS_PER_MESSAGE", 2)
+    """Batches are written part by part, also where others write in between."""
+    for module in (live, experiment_module):
+        monkeypatch.setattr(module, "PART", 2)
     one, two = (create_experiment(shared_url, policy="ucb") for _ in range(2))
     for handle in (one, two, one):
         play(handle, 1)

@@ -61,6 +61,17 @@ def test_a_file_of_an_older_version_opens(path):
     create_experiment(url, "new", reward_after=5.0, policy="ucb").ask()
 
 
+LAYOUT_2 = """
+DROP INDEX rolf_places;
+CREATE UNIQUE INDEX rolf_numbers ON rolf_log (experiment, number, kind);
+CREATE SEQUENCE rolf_sequence;
+ALTER TABLE rolf_log ALTER COLUMN seq SET DEFAULT
+    CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('rolf_sequence') END;
+UPDATE rolf_log SET seq = -seq;
+UPDATE rolf_log SET seq = 2 - 5 * seq;
+DROP PROCEDURE rolf_append;
+DROP TABLE rolf_heads;
+UPDATE rolf_meta SET version = 2"""
 LAYOUT_1 = """
 ALTER TABLE rolf_log ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
 ALTER TABLE rolf_log ALTER COLUMN seq SET DEFAULT nextval('rolf_sequence');
@@ -88,21 +99,27 @@ def layout_of(url):
     return columns, indexes
 
 
-@pytest.mark.parametrize("version", [1, 0])
+@pytest.mark.parametrize("version", [2, 1, 0])
 def test_tables_of_an_older_version_open_in_postgresql(version):
     url = postgres_url()
-    create_experiment(url, policy="ucb").ask()
+    experiment = create_experiment(url, policy="ucb")
+    play(experiment, 30)
+    waiting = experiment.ask(2)
+    before = current_state(experiment)
     today = layout_of(url)
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(LAYOUT_1)
-        if version == 0:
-            connection.execute(LAYOUT_0)
+        for old, layout in ((2, LAYOUT_2), (1, LAYOUT_1), (0, LAYOUT_0)):
+            if old >= version:
+                connection.execute(layout)
     assert layout_of(url) != today
+    experiment.close()
     experiment = rolf.open_experiment(url, "one")
     assert layout_of(url) == today
-    assert experiment.status().asked == 1
+    assert current_state(experiment) == before
+    experiment.tell(waiting[1], 1.0)
     play(experiment, 5)
     experiment.snapshot()
+    assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
     create_experiment(url, "two", reward_after=3.0).ask()
 
 
@@ -297,9 +314,8 @@ def test_a_full_file_works_again_when_there_is_room(path):
     assert current_state(experiment) == folded_state(experiment)
 
 
-def test_a_locked_file_says_so(path, monkeypatch):
-    monkeypatch.setattr("rolf.experiments.storage.sqlite.LOCK_TIMEOUT", 0.05)
-    experiment = create_experiment(f"sqlite:///{path}", policy="ucb")
+def test_a_locked_file_says_so(path):
+    experiment = create_experiment(f"sqlite:///{path}", policy="ucb", timeout=0.05)
     decision = experiment.ask()
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

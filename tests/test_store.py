@@ -31,7 +31,7 @@ class TestPostgreSQL(StorageContract):
         return make_url("postgresql")
 
 
-def open_elsewhere(url, create):
+def open_elsewhere(url, create, timeout):
     """A store of another package; its databases exist if their names begin with a."""
     name = url.removeprefix("elsewhere://")
     return memory.MemoryStore(f"elsewhere {name}") if create or name.startswith("a") else None

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rolf.evaluation.logs import Log, read_log
     from rolf.evaluation.replay import replay
     from rolf.evaluation.result import Evaluation
+    from rolf.experiments.backup import backup, restore
     from rolf.experiments.experiment import Experiment
     from rolf.experiments.opening import list_experiments, open_experiment
     from rolf.experiments.status import Status
@@ -64,6 +65,7 @@ _HOMES = {
     "RolfError": "rolf.errors",
     "RolfWarning": "rolf.errors",
     "Status": "rolf.experiments.status",
+    "backup": "rolf.experiments.backup",
     "diagnosis": "rolf.diagnosis",
     "environments": "rolf.environments",
     "export_log": "rolf.experiments.transfer",
@@ -76,6 +78,7 @@ _HOMES = {
     "read_arms": "rolf.arms.reading",
     "read_log": "rolf.evaluation.logs",
     "replay": "rolf.evaluation.replay",
+    "restore": "rolf.experiments.backup",
     "simulate": "rolf.simulation.tasks",
     "testing": "rolf.testing",
     "theory": "rolf.theory",
@@ -110,6 +113,7 @@ __all__ = [
     "RolfWarning",
     "Status",
     "__version__",
+    "backup",
     "diagnosis",
     "environments",
     "export_log",
@@ -122,6 +126,7 @@ __all__ = [
     "read_arms",
     "read_log",
     "replay",
+    "restore",
     "simulate",
     "theory",
 ]

@@ -10,34 +10,33 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, overload
 
 from rolf.checks import whole
-from rolf.errors import (
-    AlreadyTold,
-    ExperimentError,
-    InvalidArgument,
-    RolfError,
-    UnknownDecision,
-)
-from rolf.experiments.live import LiveReplica
+from rolf.errors import ExperimentError, InvalidArgument, RolfError, UnknownDecision
+from rolf.experiments.backup import back_up
+from rolf.experiments.live import LiveReplica, already_told
 from rolf.experiments.replica import Replica
 from rolf.experiments.roster import Roster
 from rolf.experiments.status import ArmRecord, Counts, Status, arm_records, status_of
-from rolf.experiments.storage.base import CHANGE, LogRow, Record, Row, Store
+from rolf.experiments.storage.base import CHANGE, PART, Record, Row, Store, log_rows
+from rolf.experiments.storage.forks import take_part
 from rolf.types import Decision, FloatArray
 
 #: decisions of one ask
 MAX_BATCH = 100_000
+#: how long an ask may spend on default rewards that are due, in seconds, and how many at a time
+EXPIRY_TIME, EXPIRY_PART = 0.01, 100
 
 
 class Experiment:
     """Decisions and rewards that are never lost. ``rolf.open_experiment`` opens one.
 
-    Several threads may share it; a forked process must open its own. Close it, or use it in a
-    ``with`` statement.
+    Several threads may share it, and so may processes that are forked from this one. Close it, or
+    use it in a ``with`` statement.
     """
 
     def __init__(self, store: Store, record: Record, *, new: bool = False) -> None:
@@ -46,8 +45,9 @@ class Experiment:
         self._lock = threading.RLock()
         self._closed = False
         self._unfinished = False  # whether a call has begun and not ended
-        self._now = time.time
+        self._now = store.now
         self._live = LiveReplica(store, record, new=new)
+        take_part(self)
 
     @property
     def name(self) -> str:
@@ -74,7 +74,6 @@ class Experiment:
             if self._closed:
                 raise ExperimentError(f"experiment {self.name!r} is closed; open it again")
             if self._unfinished:
-                self._store.close()  # it connects again
                 self._live.fold()
             else:
                 self._live.fold_if_reconnected()
@@ -89,6 +88,15 @@ class Experiment:
                     raise KeyboardInterrupt from error
                 raise
             self._unfinished = False
+
+    def before_fork(self) -> None:
+        """Nothing: a call in another thread may take long, and goes on in this process."""
+
+    def after_fork(self, in_child: bool) -> None:
+        """A new process has the state as some thread may just have been changing it."""
+        if in_child:
+            self._lock = threading.RLock()
+            self._unfinished = True
 
     # --- decisions ---
 
@@ -106,26 +114,28 @@ class Experiment:
         """Decide which arm to play next; the decision is durable when this returns.
 
         Args:
-            n: return a list of this many decisions, made in one transaction; at most 100,000.
+            n: return a list of this many decisions; at most 100,000.
             available: the arms to choose from; by default all that are not retired.
             features: (K, d) features of this round, for policies that take them.
         """
         count = 1 if n is None else whole("n", n, 1, MAX_BATCH)
         choices = list(available) if isinstance(available, Iterator) else available
+        decisions: list[Decision] = []
         with self._exclusive():
-            self._expire()
+            self._expire(EXPIRY_TIME)
 
-            def next_decisions(unseen: Sequence[LogRow]) -> list[Row]:
-                self._live.apply(unseen)
+            def next_decisions() -> list[Row]:
                 replica = self._replica
                 positions = replica.roster.available(choices)
                 table = self._round_features(features)
                 table_json = json.dumps(table.tolist()) if replica.policy.varying else None
-                return replica.choose(count, positions, table, table_json, self._now())
+                wanted = min(PART, count - len(decisions))
+                return replica.choose(wanted, positions, table, table_json, self._now())
 
-            written = self._live.write(next_decisions)
-            self._live.apply(written.apply_now)
-            decisions = [self._decision(row) for row in written.rows]
+            while len(decisions) < count:
+                rows = self._live.write(next_decisions)
+                self._live.remember(rows)
+                decisions += [self._decision(row) for row in rows]
             self._live.snapshot_if_due()
         return decisions if n is not None else decisions[0]
 
@@ -156,13 +166,19 @@ class Experiment:
     def tell_many(
         self, rewards: Mapping[str, float] | Iterable[tuple[Decision | str, float]]
     ) -> None:
-        """Record many rewards in one transaction, all or none: pairs, or a mapping by id."""
+        """Record many rewards, all or none: pairs, or a mapping by id.
+
+        All are checked before any is recorded. Large batches are recorded part by part, so that
+        others need not wait; if that is cut short, the same call again completes it.
+        """
         pairs = rewards.items() if isinstance(rewards, Mapping) else rewards
-        numbered = []
+        numbered: dict[int, float] = {}
         try:
             for decision, reward in pairs:
                 value = self._replica.policy._number(reward)
-                numbered.append((self._decision_number(decision), value))
+                number = self._decision_number(decision)
+                if numbered.setdefault(number, value) != value:
+                    raise already_told(self._record, number, numbered[number], value)
         except (TypeError, ValueError) as error:
             if isinstance(error, InvalidArgument):
                 raise
@@ -170,20 +186,7 @@ class Experiment:
         if not numbered:
             return
         with self._exclusive():
-            has_defaults = self._record.reward_after is not None
-            told = self._store.tell(
-                self._live.reader, numbered, self._now(), has_defaults=has_defaults
-            )
-            self._live.apply(told.apply_now)
-        for (number, reward), on_record in zip(numbered, told.rewards, strict=True):
-            id = self._decision_id(number)
-            if on_record is None:
-                raise UnknownDecision(f"decision {id!r} was not issued by this experiment")
-            if on_record != reward:
-                raise AlreadyTold(
-                    f"decision {id!r} has been told the reward {on_record!r} already, "
-                    f"not {reward!r}"
-                )
+            self._live.tell(numbered, self._now())
 
     def _decision_number(self, decision: Decision | str) -> int:
         id = decision.id if isinstance(decision, Decision) else decision
@@ -194,16 +197,19 @@ class Experiment:
             raise UnknownDecision(f"decision {id!r} was not issued by this experiment")
         return int(number)
 
-    def _expire(self) -> None:
-        """Give the default reward to decisions that have waited too long."""
+    def _expire(self, seconds: float = math.inf) -> None:
+        """Give the default reward to decisions that have waited too long, the oldest first, as
+        far as the time goes; the next call goes on."""
         after, default = self._record.reward_after, self._record.default_reward
         if after is None or default is None:
             return
         self._live.sync()
-        now = self._now()
-        due = self._replica.due(now - after)
-        if due:
-            self._store.expire(self._record.id, due, default, now)
+        now, end = self._now(), time.monotonic() + seconds
+        while due := self._replica.due(now - after, EXPIRY_PART):
+            self._live.expire(due, default, now)
+            self._live.sync()
+            if time.monotonic() > end:
+                return
 
     # --- what is known ---
 
@@ -245,8 +251,7 @@ class Experiment:
     def log(self) -> list[Row]:
         """All rows of the log, in their order."""
         with self._exclusive():
-            upto = self._store.settle(self._record.id)
-            return [Row(*row) for row in self._store.log(self._record.id, 0, upto)]
+            return [Row(*row) for row in log_rows(self._store, self._record.id)]
 
     # --- arms that come and go ---
 
@@ -272,9 +277,8 @@ class Experiment:
         """Record a change of the arms; returns the rosters before and after it."""
         rosters: tuple[Roster, Roster]
 
-        def change_row(unseen: Sequence[LogRow]) -> list[Row]:
+        def change_row() -> list[Row]:
             nonlocal rosters
-            self._live.apply(unseen)
             before = self._replica.roster
             change = describe(before)
             after = before.changed(change)
@@ -284,7 +288,7 @@ class Experiment:
             return [Row(0, CHANGE, number, self._now(), features=json.dumps(change))]
 
         with self._exclusive():
-            self._live.apply(self._live.write(change_row).apply_now)
+            self._live.write(change_row)
             self._live.sync()
         return rosters
 
@@ -293,7 +297,8 @@ class Experiment:
     def snapshot(self) -> None:
         """Save the state, so that opening need not fold the log. Also happens by itself."""
         with self._exclusive():
-            self._live.snapshot()
+            self._live.sync()
+            self._live.save()
 
     def rebuild(self) -> None:
         """Discard the saved state, fold the whole log again and save the result."""
@@ -301,6 +306,14 @@ class Experiment:
             self._live.rebuild()
 
     # --- the end ---
+
+    def backup(self, path: str | Path) -> None:
+        """Write the experiment to a new file, a SQLite database of its own, while it is in use.
+
+        ``rolf restore`` puts it into another database; it can also be opened where it is.
+        """
+        with self._exclusive():
+            back_up(self._store, path, [self.name])
 
     def delete(self, *, confirm: str) -> None:
         """Delete the experiment with all its decisions and rewards; ``confirm`` is its name."""

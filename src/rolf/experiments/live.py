@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
-from rolf.errors import RolfError, StorageError, UnusableStorage
+from rolf.errors import (
+    AlreadyTold,
+    RolfError,
+    RolfWarning,
+    StorageError,
+    UnknownDecision,
+    UnknownExperiment,
+    UnusableStorage,
+)
 from rolf.experiments.replica import Replica
-from rolf.experiments.storage.base import LogRow, MakeRows, Reconnected, Record, Store, Written
+from rolf.experiments.storage.base import (
+    DECISION,
+    DEFAULT,
+    PART,
+    REWARD,
+    LogRow,
+    Reconnected,
+    Record,
+    Row,
+    Store,
+    log_rows,
+)
+
+T = TypeVar("T")
 
 #: rows of the log between two snapshots
 SNAPSHOT_INTERVAL = 10_000
+#: decisions of this process that are kept, so that their rewards need not look them up
+RECENT = 10_000
 
 
 class LiveReplica:
@@ -21,23 +47,16 @@ class LiveReplica:
         self.record = record
         self.snapshot_upto = 0  # the last row that the latest known snapshot covers
         self.rows_since_snapshot = 0
+        self._contended = False  # whether others have been writing
+        self._recent: OrderedDict[int, Row] = OrderedDict()
         if new:
             self.replica = Replica(record)
-            self.reader = store.reader(record.id, 0)
             self._reconnects = store.reconnects
         else:
             self.fold()
             self.snapshot_if_due()
 
-    # --- rows ---
-
-    def write(self, make_rows: MakeRows) -> Written:
-        try:
-            return self.store.write(self.reader, make_rows)
-        except Reconnected:
-            # A server that crashed may have lost rows that it had shown but not written out.
-            self.fold()
-            return self.store.write(self.reader, make_rows)
+    # --- reading ---
 
     def apply(self, rows: Sequence[LogRow]) -> None:
         self.replica.apply(rows)
@@ -45,34 +64,159 @@ class LiveReplica:
 
     def sync(self) -> None:
         """Apply everything that has been written since."""
-        self.apply(self.store.read(self.reader))
+        self._contended = False
+        while rows := self.store.read(self.record.id, self.replica.last):
+            self._contended = True
+            self.apply(rows)
+            if len(rows) < PART:
+                break
         self.fold_if_reconnected()
+
+    # --- writing ---
+
+    def write(self, make_rows: Callable[[], list[Row]]) -> list[Row]:
+        """Append rows that follow from everything known, and apply them; durable afterwards.
+
+        As long as nobody else writes, nothing has to be read first: rows are appended on the
+        condition that there is nothing unknown. Once others write too, the log is read first,
+        and rows are made again if their place was taken meanwhile. Nothing is locked while rows
+        are made.
+        """
+        appended: list[Row] = []
+        if not self._contended:
+            rows: list[Row] = []
+            with suppress(RolfError):  # perhaps only because arms have changed
+                rows = make_rows()
+            if rows:
+                appended = self._append(rows, self.replica.last)
+        while not appended:
+            self.sync()
+            appended = self._append(make_rows())
+        return appended
+
+    def _append(self, rows: list[Row], after: int | None = None) -> list[Row]:
+        """Append rows and apply them if there is nothing unknown before them; empty if a place
+        is taken."""
+        try:
+            last = self.store.append(self.record.id, rows, after)
+        except Reconnected:
+            self.fold()
+            return []
+        if last is None:
+            self._contended = True
+            return []
+        first = last - len(rows) + 1
+        numbered = [row._replace(seq=seq) for seq, row in enumerate(rows, first)]
+        if first == self.replica.last + 1:
+            self.apply(numbered)
+        else:
+            self._contended = True
+        return numbered
+
+    def remember(self, decisions: Iterable[Row]) -> None:
+        """Keep decisions whose rewards this process will probably be told."""
+        for row in decisions:
+            self._recent[row.number] = row
+        while len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+
+    # --- rewards ---
+
+    def tell(self, rewards: dict[int, float], time: float) -> None:
+        """Record the rewards of decisions; all of them are checked before any is written.
+
+        They are written part by part, so that nobody has to wait for long. If a part cannot be
+        written, the same call again completes it.
+        """
+        if len(rewards) <= PART and all(number in self._recent for number in rewards):
+            decisions = [self._recent.pop(number) for number in rewards]
+            rows = [row.rewarded(REWARD, rewards[row.number], time) for row in decisions]
+            if self._append(rows):
+                return
+        rows = self._reward_rows(rewards, REWARD, time)
+        for part in _parts(rows):
+            while part and not self._append(part):  # others told some of them meanwhile
+                again = {row.number: rewards[row.number] for row in part}
+                part = self._reward_rows(again, REWARD, time)
+        if not rows:
+            self.store.settle()  # they are on record, but perhaps not yet on the disk
+
+    def expire(self, numbers: Sequence[int], reward: float, time: float) -> None:
+        """Record the default reward of decisions that have none."""
+        rewards = dict.fromkeys(numbers, reward)
+        while rows := self._reward_rows(rewards, DEFAULT, time):
+            if self._append(rows):
+                return
+
+    def _reward_rows(self, rewards: dict[int, float], kind: int, time: float) -> list[Row]:
+        """The rows that give decisions these rewards, where they are not on record.
+
+        Raises if a decision is unknown, or has been told a different reward.
+        """
+        rows = []
+        for numbers in _parts(list(rewards)):
+            decisions: dict[int, Row] = {}
+            outcomes: dict[tuple[int, int], float] = {}
+            for values in self.store.find(self.record.id, numbers):
+                if values[1] == DECISION:
+                    decisions[values[2]] = Row(*values)
+                else:
+                    outcomes[values[2], values[1]] = values[11]
+            for number in numbers:
+                reward, defaulted = rewards[number], (number, DEFAULT) in outcomes
+                told = outcomes.get((number, REWARD))
+                if number not in decisions:
+                    raise self._unknown(number)
+                if told is None and not (defaulted and kind == DEFAULT):
+                    row = decisions[number]
+                    rows.append(row.rewarded(kind, reward, time, replaces_default=defaulted))
+                elif kind == REWARD and told != reward:
+                    raise already_told(self.record, number, told, reward)
+        return rows
+
+    def _unknown(self, number: int) -> RolfError:
+        """What to raise about a decision that is not in the log."""
+        current = self.store.record(self.record.name)
+        if current is None or current.id != self.record.id:
+            return UnknownExperiment("the experiment has been deleted")
+        id = f"{self.record.tag}-{number}"
+        return UnknownDecision(f"decision {id!r} was not issued by this experiment")
 
     # --- folding the log ---
 
     def fold(self, *, use_snapshot: bool = True) -> None:
-        """Apply the whole log in the canonical order, or what follows the snapshot."""
-        id = self.record.id
+        """Apply the whole log, or what follows the snapshot."""
         with _damage_reported(self.record.name):
-            replica = self._load_snapshot() if use_snapshot else Replica(self.record)
-            upto = self.store.settle(id)
             self._reconnects = self.store.reconnects
+            replica = self._load_snapshot() if use_snapshot else Replica(self.record)
             self.snapshot_upto, self.rows_since_snapshot = replica.last, 0
-            replica.apply(self._counted(self.store.log(id, replica.last, upto)))
+            replica.apply(self._counted(log_rows(self.store, self.record.id, replica.last)))
         self.replica = replica
-        self.reader = self.store.reader(id, max(upto, replica.last))
+        self._recent.clear()
 
     def fold_if_reconnected(self) -> None:
+        """A server that crashed may have taken back rows that it had not written to the disk."""
         if self.store.reconnects != self._reconnects:
             self.fold()
 
     def _load_snapshot(self) -> Replica:
         """The replica of the snapshot; an empty one if there is no usable snapshot."""
+        blank = Replica(self.record)
         snapshot = self.store.snapshot(self.record.id)
-        if snapshot is not None:
-            with suppress(KeyError, ValueError, TypeError, AttributeError):  # fold the log instead
-                return Replica.load(self.record, snapshot)
-        return Replica(self.record)
+        if snapshot is None or not Replica.reads(snapshot):
+            return blank
+        last_row = self.store.read(self.record.id, snapshot.upto - 1, snapshot.upto)
+        try:
+            return Replica.load(self.record, snapshot, last_row)
+        except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
+            warnings.warn(
+                f"the saved state of experiment {self.record.name!r} is damaged ({error}); "
+                "it is computed from the log again",
+                RolfWarning,
+                stacklevel=2,
+            )
+            self.store.forget(self.record.id)
+            return blank
 
     def _counted(self, rows: Iterable[LogRow]) -> Iterator[LogRow]:
         for row in rows:
@@ -86,22 +230,14 @@ class LiveReplica:
             return
         with suppress(StorageError):  # the caller's work is done; the next time will do
             latest = self.store.snapshot(self.record.id)
-            if latest is not None and latest.upto > self.snapshot_upto:  # another was faster
+            usable = latest is not None and Replica.reads(latest)
+            if latest and usable and latest.upto > self.snapshot_upto:  # another was faster
                 self.snapshot_upto, self.rows_since_snapshot = latest.upto, 0
             else:
-                self.snapshot()
+                self.save()
 
-    def snapshot(self) -> None:
+    def save(self) -> None:
         """Save the state."""
-        upto = self.store.settle(self.record.id)
-        self.apply(self.store.read(self.reader, upto))
-        if self.replica.ordered:
-            self.fold_if_reconnected()
-        else:
-            self.fold()
-        self._save()
-
-    def _save(self) -> None:
         self.store.save(self.record.id, self.replica.dump())
         self.snapshot_upto, self.rows_since_snapshot = self.replica.last, 0
 
@@ -109,7 +245,18 @@ class LiveReplica:
         """Delete the snapshot, fold the whole log and save the result."""
         self.store.forget(self.record.id)
         self.fold(use_snapshot=False)
-        self._save()
+        self.store.forget(self.record.id)
+        self.save()
+
+
+def already_told(record: Record, number: int, told: object, reward: float) -> AlreadyTold:
+    id = f"{record.tag}-{number}"
+    return AlreadyTold(f"decision {id!r} has been told the reward {told!r} already, not {reward!r}")
+
+
+def _parts(items: list[T]) -> Iterator[list[T]]:
+    for first in range(0, len(items), PART):
+        yield items[first : first + PART]
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from rolf.errors import (
     UnknownExperiment,
     UnknownPolicy,
 )
+from rolf.experiments.backup import fill_experiment
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import Record, Row
@@ -41,6 +42,7 @@ def open_experiment(
     seed: int | None = None,
     default_reward: float | None = None,
     reward_after: float | timedelta | None = None,
+    timeout: float | None = None,
 ) -> Experiment:
     """Create an experiment, or continue it.
 
@@ -57,25 +59,28 @@ def open_experiment(
         options: of the policy.
         seed: of all random draws, together with the number of the decision; random by default.
         default_reward: the reward of decisions that are never told one; 0 by default.
-        reward_after: after how many seconds they get it; never by default.
+        reward_after: after how many seconds, by the database's clock, they get it; never by
+            default.
+        timeout: seconds after which a call gives up waiting for the database, with
+            StorageUnavailable; the variable ROLF_STORAGE_TIMEOUT, or 30, by default.
     """
     name = _checked_name(name)
     roster = None if features is None else Roster.read(features)
     settings = _Settings.checked(policy, options, seed, default_reward, reward_after)
-    store = connect_existing(url)
+    store = connect_existing(url, timeout)
     try:
-        record = None if store is None else store.find(name)
+        record = None if store is None else store.record(name)
         if record is None:
             if roster is None:
                 raise UnknownExperiment(
                     f"no experiment is called {name!r}; pass features to create it"
                 )
             new = settings.record(name, roster, settings.new_policy(roster))
-            store = store or connect(url)
+            store = store or connect(url, timeout)
             record = store.create(new)
             if record is not None:
                 return Experiment(store, record, new=True)
-            record = store.find(name)  # another process was faster
+            record = store.record(name)  # another process was faster
             if record is None:
                 raise UnknownExperiment(f"experiment {name!r} was deleted just now")
         assert store is not None
@@ -113,9 +118,7 @@ def create(
             new_policy._number(row.reward)  # raises if the policy does not accept it
     store = connect(url)
     try:
-        record = store.create(new._replace(tag=tag or new.tag), rows)
-        if record is None:
-            raise DifferentExperiment(f"there is an experiment called {name!r} already")
+        record = fill_experiment(store, new._replace(tag=tag or new.tag), rows)
         return Experiment(store, record, new=not rows)
     except BaseException:
         store.close()
@@ -134,7 +137,7 @@ def list_experiments(url: str) -> list[str]:
 
 
 def _checked_name(name: Any) -> str:
-    if not isinstance(name, str) or not name or name != name.strip():
+    if not isinstance(name, str) or not name or name != name.strip() or not name.isprintable():
         raise InvalidArgument("name", name, "some text, without blanks around it")
     return name
 

@@ -1,8 +1,9 @@
 """The state of an experiment in one process: its log, folded row by row.
 
-Nothing but rows of the log changes a replica. So replicas that have read the same rows in the
-same order hold the same bits, and a snapshot taken after rows in the canonical order equals a fold
-of the whole log.
+Nothing but rows of the log changes a replica, and everybody reads them in the same order. So
+replicas that have read equally far hold the same bits, and a snapshot equals a fold of the log.
+(Arrays that are large and follow from others are not saved but computed again, and then agree up
+to rounding.)
 
 A decision advances the clock as it did when it was made. A reward is the policy's own update. A
 late reward replaces the default reward applied before it, by the difference that the two make to
@@ -12,6 +13,7 @@ old one and recomputes the rest from them.
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import json
 import math
@@ -24,7 +26,7 @@ import numpy as np
 from rolf.errors import ExperimentError, RolfWarning, UnknownPolicy
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import CHANGE, DECISION, REWARD, LogRow, Record, Row, Snapshot
-from rolf.policies.arrays import arrays, fill, find, pack, remember
+from rolf.policies.arrays import arrays, fill, find, pack, remember, under
 from rolf.policies.base import Policy
 from rolf.policies.contract import check_choose
 from rolf.policies.operations import rebuild
@@ -32,7 +34,10 @@ from rolf.policies.registry import policy_class
 from rolf.types import Choice, FloatArray, IntArray
 
 #: version of snapshots: raised whenever the arrays of a state, or the data beside them, change
-FORMAT = 3
+FORMAT = 4
+
+#: bytes of derived arrays up to which they are saved too
+MAX_DERIVED = 2**20
 
 
 class Moments:
@@ -64,13 +69,14 @@ class Replica:
         self.record = record
         self.roster = Roster.loads(record.features)
         self._reset_policy()
-        self.last = 0  # the highest row applied
-        self.ordered = True  # whether all rows came in the canonical order
+        self.last = 0  # the last row applied
+        self._last_row: list[Any] = []  # its kind, number and time
         self.issued = 0  # the highest number of a decision
         self.changes = 0  # the highest number of a change
         self.asked: list[int] = [0] * self.roster.arms.count
         self.told: list[int] = [0] * self.roster.arms.count
-        self.defaults = 0
+        self.defaults = 0  # decisions that count with the default reward
+        self.replaced = 0  # those whose default reward gave way to a real one
         self.moments = Moments(self.roster.arms.count)
         #: number -> time of the decisions that may still get the default reward
         self.pending: dict[int, float] = {}
@@ -109,10 +115,9 @@ class Replica:
         """Apply rows of the log to the state."""
         for row in rows:
             seq, kind = row[0], row[1]
-            if seq < self.last:
-                self.ordered = False
-            else:
-                self.last = seq
+            if seq != self.last + 1:
+                raise ValueError(f"row {seq} follows row {self.last}")
+            self.last, self._last_row = seq, [kind, row[2], float(row[3])]
             if kind == DECISION:
                 self._apply_decision(row)
             elif kind == CHANGE:
@@ -159,6 +164,7 @@ class Replica:
         policy, state = self.policy, self.state
         default_reward = self.record.default_reward or 0.0
         self.defaults -= 1
+        self.replaced += 1
         self.moments.add(choice.arm, default_reward, -1.0)
         restore = remember(state)
         totals_after = []
@@ -192,14 +198,18 @@ class Replica:
             new[tuple(slice(0, size) for size in old.shape)] = old
         rebuild(self.policy.params, self.state)
 
-    def due(self, before: float) -> list[int]:
-        """Decisions made by this time that may get the default reward."""
-        due, heap = [], self._pending_heap
-        while heap and (heap[0][0] <= before or heap[0][1] not in self.pending):
-            time, number = heapq.heappop(heap)
-            if number in self.pending:
-                due.append((time, number))
-        for entry in due:  # they stay until their reward is read from the log
+    def due(self, before: float, most: int) -> list[int]:
+        """Decisions made by this time that may get the default reward: the oldest, so many.
+
+        They stay due until their reward is read from the log.
+        """
+        heap = self._pending_heap
+        due: list[tuple[float, int]] = []
+        while heap and len(due) < most and heap[0][0] <= before:
+            entry = heapq.heappop(heap)
+            if entry[1] in self.pending:
+                due.append(entry)
+        for entry in due:
             heapq.heappush(heap, entry)
         return [number for _, number in due]
 
@@ -259,39 +269,110 @@ class Replica:
     # --- snapshots ---
 
     def dump(self) -> Snapshot:
-        """The whole replica, to the last bit."""
+        """The whole replica, to the last bit, less what is large and follows from the rest."""
+        derived = self._derived()
         data = {
+            "row": self._last_row,
             "table": self.roster.dumps(),
-            "arrays": {path: pack(array) for path, array in arrays(self.state)},
+            "arrays": {
+                path: pack(array) for path, array in arrays(self.state) if path not in derived
+            },
             "issued": self.issued,
             "changes": self.changes,
             "asked": self.asked,
             "told": self.told,
             "defaults": self.defaults,
+            "replaced": self.replaced,
             "moments": vars(self.moments),
             "open": [[number, time] for number, time in self.pending.items()],
         }
-        return Snapshot(self.last, str(FORMAT), json.dumps(data))
+        return seal(self.last, json.dumps(data))
+
+    def _derived(self) -> set[str]:
+        """The arrays that are computed again rather than saved."""
+        large = {
+            path: array.nbytes
+            for path, array in arrays(self.state)
+            if under(self.policy.derived, path)
+        }
+        return set(large) if sum(large.values()) > MAX_DERIVED else set()
+
+    @staticmethod
+    def reads(snapshot: Snapshot) -> bool:
+        """Whether a snapshot is of a format that this version reads."""
+        return snapshot.version == str(FORMAT)
 
     @classmethod
-    def load(cls, record: Record, snapshot: Snapshot) -> Replica:
-        """The replica of a snapshot. Raises ValueError, KeyError, TypeError or AttributeError if
-        the snapshot is damaged or of another format."""
-        if snapshot.version != str(FORMAT):
-            raise ValueError(f"format {snapshot.version}, not {FORMAT}")
-        data = json.loads(snapshot.state)
+    def load(cls, record: Record, snapshot: Snapshot, last_row: list[LogRow]) -> Replica:
+        """The replica of a snapshot; ``last_row`` is the row of the log up to which it goes.
+
+        Nothing is believed: raises ValueError, LookupError, TypeError or AttributeError if
+        anything is damaged or does not fit the log.
+        """
+        data = json.loads(unseal(snapshot))
         replica = cls(record)
         replica.roster = Roster.loads(data["table"])
         replica._reset_policy()
-        fill(replica.state, {path: data["arrays"][path] for path, _ in arrays(replica.state)})
-        replica.last = snapshot.upto
-        replica.issued, replica.changes = data["issued"], data["changes"]
+        replica._fill(data["arrays"])
+        replica.last, replica._last_row = snapshot.upto, data["row"]
+        replica.issued, replica.changes = int(data["issued"]), int(data["changes"])
         replica.asked, replica.told = data["asked"], data["told"]
-        replica.defaults = data["defaults"]
-        vars(replica.moments).update(data["moments"])
-        replica.pending = dict(data["open"])
+        replica.defaults, replica.replaced = int(data["defaults"]), int(data["replaced"])
+        moments = vars(replica.moments)
+        moments.update({name: data["moments"][name] for name in moments})
+        replica.pending = {int(number): float(time) for number, time in data["open"]}
         replica._pending_heap = sorted((time, number) for number, time in replica.pending.items())
+        replica._check(last_row)
         return replica
+
+    def _fill(self, saved: dict[str, Any]) -> None:
+        """Take over saved arrays, and compute those that were not saved."""
+        expected = {path for path, _ in arrays(self.state)}
+        if missing := expected - set(saved):
+            if not missing <= self._derived():
+                raise LookupError(f"no {', '.join(sorted(missing))}")
+            fill(self.state, saved)
+            rebuild(self.policy.params, self.state)
+        fill(self.state, saved)  # what was saved counts, also where it can be rebuilt
+
+    def _check(self, last_row: list[LogRow]) -> None:
+        """Raise ValueError if the counts contradict each other or the log."""
+        count = self.roster.arms.count
+        lists = (self.asked, self.told, *map(vars(self.moments).get, ("counts", "sums", "squares")))
+        for values in lists:
+            if not isinstance(values, list) or len(values) != count:
+                raise ValueError(f"counts of {count} arms were expected")
+            if not all(isinstance(value, int | float) for value in values):
+                raise ValueError("counts that are no numbers")
+        if (
+            not last_row
+            or [last_row[0][1], last_row[0][2], float(last_row[0][3])] != self._last_row
+        ):
+            raise ValueError(f"it does not fit row {self.last} of the log")
+        defaults = self.defaults + self.replaced
+        if sum(self.asked) + sum(self.told) + defaults + self.changes != self.last:
+            raise ValueError("its counts do not add up to the rows of the log")
+        if min(*self.asked, *self.told, self.defaults, self.replaced, self.changes) < 0:
+            raise ValueError("negative counts")
+        if self.issued < sum(self.asked) or len(self.pending) > sum(self.asked):
+            raise ValueError("more decisions than were made")
+
+
+def seal(upto: int, text: str) -> Snapshot:
+    """A snapshot with a checksum of everything in it."""
+    return Snapshot(upto, str(FORMAT), f"{_digest(upto, text)}\n{text}")
+
+
+def unseal(snapshot: Snapshot) -> str:
+    """The text of a snapshot; raises ValueError if it is not what was sealed."""
+    digest, _, text = snapshot.state.partition("\n")
+    if digest != _digest(snapshot.upto, text):
+        raise ValueError("its checksum is wrong")
+    return text
+
+
+def _digest(upto: int, text: str) -> str:
+    return hashlib.sha256(f"{FORMAT} {upto} {text}".encode()).hexdigest()
 
 
 def _import_hint(policy: str) -> str:

@@ -1,24 +1,28 @@
 """What every store promises.
 
-An experiment is a record, a log and a snapshot. The log is the truth: rows are added and never
-changed. For each decision it holds
+An experiment is a record, a log and a snapshot. The log is the truth: rows are added at its end
+and never changed, and everybody sees them in the same order, numbered 1, 2, 3 and so on. For each
+decision it holds
 
 * the decision: its number, the arm and everything that the update will need;
 * its reward: a copy of the decision with the reward and the time it came, so that a reader
   never has to look back. A late reward follows the default reward that it replaces.
 
-One more kind of row changes the arms. The sequence numbers of the rows are the canonical order in
-which the log is folded into a state. (experiment, number, kind) is unique, which makes ``tell``
-idempotent and keeps two decisions from sharing a number.
+One more kind of row changes the arms. No two rows of a log share a place (``Row.place``): a
+number belongs to one decision, and a decision gets one reward, and at most one more in place of
+the default. That is what makes it safe to append without having read what others wrote last.
 
-Tests for every store are in ``rolf.testing.storage``.
+A store is four operations on logs (``append``, ``settle``, ``read``, ``find``), and the keeping
+of records and snapshots. Tests for every store are in ``rolf.testing.storage``.
 """
 
 from __future__ import annotations
 
 import json
+import time
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from rolf.errors import StorageUnavailable
@@ -26,7 +30,13 @@ from rolf.errors import StorageUnavailable
 DECISION, REWARD, DEFAULT, CHANGE = 1, 2, 3, 4
 
 #: version of the table layout
-SCHEMA = 2
+SCHEMA = 3
+
+#: rows that are read or added at a time: no lock is held for longer than this takes
+PART = 2_000
+
+#: names of experiments that are not there yet: an import fills them, and renames them at the end
+HIDDEN = " "
 
 #: a row as read from the log: a ``Row``, or a plain tuple in its order
 LogRow: TypeAlias = tuple[Any, ...]
@@ -61,6 +71,13 @@ class Row(NamedTuple):
     def replaces_default(self) -> bool:
         """Of a reward: whether a default reward was recorded before it."""
         return bool(self.mark)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """What no other row of the log may have: its number, and what it is to that number."""
+        if self.kind == REWARD and self.mark:
+            return self.number, DEFAULT  # as the default reward had the place of the reward
+        return self.number, REWARD if self.kind == DEFAULT else self.kind
 
     @classmethod
     def decision(
@@ -118,125 +135,113 @@ class Snapshot(NamedTuple):
     state: str
 
 
-class Reader:
-    """How far one process has read the log of one experiment.
-
-    As long as nobody else writes, the rows that this process writes are applied at once, and
-    nothing has to be read before a write. Once others write too, the log is read first, and the
-    process's own rows come back from it in their order.
-    """
-
-    def __init__(self, experiment: int) -> None:
-        self.experiment = experiment
-        self.contended = False  # whether others have been writing
-        self.own_unread: set[int] = set()  # rows written by this process, but not read back
-
-    def caught_up(self, rows: Iterable[LogRow]) -> None:
-        """The whole log has been read; these rows were new."""
-        self.contended = any(row[0] not in self.own_unread for row in rows)
-        self.own_unread.clear()
-
-
-class Written(NamedTuple):
-    """The rows that were recorded, and those of them to apply right away: all or none."""
-
-    rows: list[Row]
-    apply_now: Sequence[LogRow]
-
-
-class Told(NamedTuple):
-    """The rewards on record, None for unknown decisions, and the rows to apply right away."""
-
-    rewards: list[float | None]
-    apply_now: Sequence[LogRow] = ()
-
-
-#: numbers of decisions, each with its reward
-Rewards: TypeAlias = Sequence[tuple[int, float]]
-
-#: a function from the rows that the reader has not seen to the rows to add
-MakeRows: TypeAlias = Callable[[Sequence[LogRow]], list[Row]]
-
-
 class Reconnected(StorageUnavailable):
-    """The connection was lost and restored before any rows were added."""
+    """The connection was lost and restored before any rows were added.
+
+    A server that crashed may have taken back rows that it had shown but not written to the disk.
+    """
 
 
 class Store(ABC):
-    """A database of experiments."""
+    """A database of experiments.
+
+    Every method raises errors of ``rolf.errors`` only. Several threads may share a store.
+    """
 
     @property
     def reconnects(self) -> int:
         """How many times a lost connection was restored: rows read before may be gone."""
         return 0
 
-    @abstractmethod
-    def create(self, record: Record, rows: Sequence[Row] = ()) -> Record | None:
-        """Add an experiment, optionally with a log in this order, all or nothing.
+    def now(self) -> float:
+        """Seconds since 1970, by the database's clock."""
+        return time.time()
 
-        The store assigns the id. None if the name is taken.
+    # --- logs ---
+
+    @abstractmethod
+    def append(self, experiment: int, rows: Sequence[Row], after: int | None = None) -> int | None:
+        """Add rows at the end of the log, all or none; returns the ``seq`` of the last one.
+
+        Returns None, and adds nothing, if a place is taken, or if ``after`` is given and the log
+        goes beyond that row. Raises UnknownExperiment if the experiment is gone. The rows, and
+        all before them, are on the disk when this returns; others may see them earlier.
         """
 
     @abstractmethod
-    def find(self, name: str) -> Record | None: ...
+    def settle(self) -> None:
+        """Wait until everything that can be read is on the disk."""
 
     @abstractmethod
-    def names(self) -> list[str]: ...
+    def read(
+        self, experiment: int, after: int, upto: int | None = None, limit: int = PART
+    ) -> list[LogRow]:
+        """The rows that follow a row, in order, optionally up to one; at most ``limit``."""
 
     @abstractmethod
-    def delete(self, experiment: int) -> None: ...
+    def find(self, experiment: int, numbers: Sequence[int]) -> list[LogRow]:
+        """All rows of decisions with these numbers: the decisions and their rewards."""
+
+    # --- records ---
 
     @abstractmethod
-    def reader(self, experiment: int, after: int) -> Reader:
-        """A reader that starts after a row of the canonical order."""
+    def create(self, record: Record) -> Record | None:
+        """Add an experiment with an empty log; the store assigns the id. None if the name is
+        taken."""
 
     @abstractmethod
-    def read(self, reader: Reader, upto: int | None = None) -> list[LogRow]:
-        """All rows that the reader has not been given yet, in order, optionally up to one.
-
-        A row whose transaction ended late may be given after rows that follow it in the
-        canonical order.
-        """
+    def record(self, name: str) -> Record | None:
+        """The experiment of a name."""
 
     @abstractmethod
-    def settle(self, experiment: int) -> int:
-        """The highest row, once no earlier row can appear any more."""
+    def names(self) -> list[str]:
+        """The names of all experiments, in order, without hidden ones."""
 
     @abstractmethod
-    def write(self, reader: Reader, make_rows: MakeRows) -> Written:
-        """Add rows in one durable transaction.
-
-        ``make_rows`` is given what the reader has not seen and answers with the rows to add,
-        whose ``seq`` is set here. It may be called again. It knows every reward recorded before
-        this call, and every decision that precedes its own.
-        """
+    def rename(self, experiment: int, name: str) -> bool:
+        """Give an experiment another name; False if that name is taken."""
 
     @abstractmethod
-    def tell(self, reader: Reader, rewards: Rewards, time: float, *, has_defaults: bool) -> Told:
-        """Record the rewards of decisions, all or none.
+    def delete(self, experiment: int) -> None:
+        """Delete an experiment with its log and its snapshot."""
 
-        If a reward on record differs from the one to be recorded, or a decision is unknown,
-        nothing is written. ``has_defaults``: whether the experiment has default rewards.
-        """
+    # --- snapshots ---
 
     @abstractmethod
-    def expire(self, experiment: int, numbers: Sequence[int], reward: float, time: float) -> None:
-        """Record the default reward of those decisions that have no reward."""
-
-    @abstractmethod
-    def log(self, experiment: int, after: int, upto: int | None) -> Iterator[LogRow]:
-        """Rows of the log in the canonical order."""
-
-    @abstractmethod
-    def snapshot(self, experiment: int) -> Snapshot | None: ...
+    def snapshot(self, experiment: int) -> Snapshot | None:
+        """The snapshot of an experiment, if there is one."""
 
     @abstractmethod
     def save(self, experiment: int, snapshot: Snapshot) -> None:
-        """Store a snapshot, unless there is a later one."""
+        """Store a snapshot, unless there is a later one or the experiment is gone."""
 
     @abstractmethod
     def forget(self, experiment: int) -> None:
         """Delete the snapshot."""
 
     @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release what this store holds; it opens again when it is used again."""
+
+
+def log_rows(
+    store: Store, experiment: int, after: int = 0, upto: int | None = None
+) -> Iterator[LogRow]:
+    """The rows that follow a row, in order, optionally up to one, read part by part."""
+    while True:
+        rows = store.read(experiment, after, upto)
+        yield from rows
+        if len(rows) < PART:
+            return
+        after = rows[-1][0]
+
+
+def import_name() -> str:
+    """A hidden name for an experiment while it is filled; says when that began."""
+    return f"{HIDDEN}{int(time.time())} {uuid.uuid4().hex}"
+
+
+def import_began(name: str) -> float:
+    """When an import with this hidden name began; long ago if the name does not say."""
+    began, _, _ = name.removeprefix(HIDDEN).partition(" ")
+    return float(began) if began.isdecimal() else 0.0

@@ -3,73 +3,76 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rolf.errors import UnknownExperiment
 from rolf.experiments.storage.base import (
-    DECISION,
-    DEFAULT,
-    REWARD,
+    CHANGE,
+    HIDDEN,
+    PART,
     LogRow,
-    MakeRows,
-    Reader,
     Record,
-    Rewards,
     Row,
     Snapshot,
     Store,
-    Told,
-    Written,
 )
+from rolf.experiments.storage.forks import take_part
 
 
 class _Experiment:
-    """A record, its log, and each row of the log by number and kind."""
+    """A record, its log, and the rows of each decision."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
         self.rows: list[Row] = []
-        self.by_number: dict[tuple[int, int], Row] = {}
+        self.places: set[tuple[int, int]] = set()
+        self.decisions: dict[int, list[Row]] = {}
         self.snapshot: Snapshot | None = None
 
-    def add(self, row: Row) -> Row:
+    def add(self, row: Row) -> None:
         row = row._replace(seq=len(self.rows) + 1)
         self.rows.append(row)
-        self.by_number[row.number, row.kind] = row
-        return row
-
-    def add_reward(self, number: int, kind: int, reward: float, time: float) -> None:
-        decision = self.by_number[number, DECISION]
-        late = kind == REWARD and (number, DEFAULT) in self.by_number
-        self.add(decision.rewarded(kind, reward, time, replaces_default=late))
+        self.places.add(row.place)
+        if row.kind != CHANGE:
+            self.decisions.setdefault(row.number, []).append(row)
 
 
 class _Database:
     """All experiments of one URL."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
         self.experiments: dict[int, _Experiment] = {}
         self.last_id = 0
 
 
-_databases: dict[str, _Database] = {}
-_databases_lock = threading.Lock()
+class _Databases:
+    """The databases of this process by name, and the lock on all of them."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.named: dict[str, _Database] = {}
+        take_part(self)
+
+    def before_fork(self) -> None:
+        self.lock.acquire()
+
+    def after_fork(self, in_child: bool) -> None:
+        self.lock.release()
 
 
-class MemoryReader(Reader):
-    def __init__(self, experiment: int, after: int) -> None:
-        super().__init__(experiment)
-        self.after = after
+_databases = _Databases()
 
 
 class MemoryStore(Store):
-    """Shared by everything in this process that opens the same URL; gone when it ends."""
+    """Shared by everything in this process that opens the same URL; gone when it ends.
+
+    A forked process has a copy of its own.
+    """
 
     def __init__(self, name: str) -> None:
-        with _databases_lock:
-            self._database = _databases.setdefault(name, _Database())
-        self._lock = self._database.lock
+        self._lock = _databases.lock
+        with self._lock:
+            self._database = _databases.named.setdefault(name, _Database())
 
     def _experiment(self, experiment: int) -> _Experiment:
         try:
@@ -77,81 +80,68 @@ class MemoryStore(Store):
         except KeyError:
             raise UnknownExperiment("the experiment has been deleted") from None
 
-    def create(self, record: Record, rows: Sequence[Row] = ()) -> Record | None:
+    # --- logs ---
+
+    def append(self, experiment: int, rows: Sequence[Row], after: int | None = None) -> int | None:
         with self._lock:
-            if self.find(record.name) is not None:
+            stored = self._experiment(experiment)
+            places = {row.place for row in rows}
+            if len(places) < len(rows) or places & stored.places:
+                return None
+            if after is not None and after != len(stored.rows):
+                return None
+            for row in rows:
+                stored.add(row)
+            return len(stored.rows)
+
+    def settle(self) -> None:
+        """Memory is as durable as it gets."""
+
+    def read(
+        self, experiment: int, after: int, upto: int | None = None, limit: int = PART
+    ) -> list[LogRow]:
+        with self._lock:
+            return list(self._experiment(experiment).rows[after:upto][:limit])
+
+    def find(self, experiment: int, numbers: Sequence[int]) -> list[LogRow]:
+        with self._lock:
+            decisions = self._experiment(experiment).decisions
+            return [row for number in numbers for row in decisions.get(number, ())]
+
+    # --- records ---
+
+    def create(self, record: Record) -> Record | None:
+        with self._lock:
+            if self.record(record.name) is not None:
                 return None
             self._database.last_id += 1
             record = record._replace(id=self._database.last_id)
-            experiment = self._database.experiments[record.id] = _Experiment(record)
-            for row in rows:
-                experiment.add(row)
+            self._database.experiments[record.id] = _Experiment(record)
             return record
 
-    def find(self, name: str) -> Record | None:
+    def record(self, name: str) -> Record | None:
         with self._lock:
             records = (each.record for each in self._database.experiments.values())
             return next((record for record in records if record.name == name), None)
 
     def names(self) -> list[str]:
         with self._lock:
-            return sorted(each.record.name for each in self._database.experiments.values())
+            names = (each.record.name for each in self._database.experiments.values())
+            return sorted(name for name in names if not name.startswith(HIDDEN))
+
+    def rename(self, experiment: int, name: str) -> bool:
+        with self._lock:
+            if self.record(name) is not None:
+                return False
+            stored = self._experiment(experiment)
+            stored.record = stored.record._replace(name=name)
+            return True
 
     def delete(self, experiment: int) -> None:
         with self._lock:
             self._database.experiments.pop(experiment, None)
 
-    def reader(self, experiment: int, after: int) -> Reader:
-        return MemoryReader(experiment, after)
-
-    def read(self, reader: Reader, upto: int | None = None) -> list[LogRow]:
-        assert isinstance(reader, MemoryReader)
-        with self._lock:
-            rows = self._experiment(reader.experiment).rows[reader.after : upto]
-            reader.after += len(rows)
-            return list(rows)
-
-    def settle(self, experiment: int) -> int:
-        with self._lock:
-            return len(self._experiment(experiment).rows)
-
-    def write(self, reader: Reader, make_rows: MakeRows) -> Written:
-        assert isinstance(reader, MemoryReader)
-        with self._lock:
-            experiment = self._experiment(reader.experiment)
-            rows = [experiment.add(row) for row in make_rows(self.read(reader))]
-            reader.after = len(experiment.rows)
-            return Written(rows, rows)
-
-    def tell(self, reader: Reader, rewards: Rewards, time: float, *, has_defaults: bool) -> Told:
-        with self._lock:
-            experiment = self._experiment(reader.experiment)
-            by_number = experiment.by_number
-            recorded: dict[int, float | None] = {}
-            for number, reward in rewards:
-                if (number, DECISION) not in by_number:
-                    recorded[number] = None
-                elif (number, REWARD) in by_number:
-                    recorded[number] = by_number[number, REWARD].reward
-                else:
-                    recorded.setdefault(number, reward)
-            on_record = [recorded[number] for number, _ in rewards]
-            if on_record == [reward for _, reward in rewards]:
-                for number, reward in rewards:
-                    if (number, REWARD) not in by_number:
-                        experiment.add_reward(number, REWARD, reward, time)
-            return Told(on_record)
-
-    def expire(self, experiment: int, numbers: Sequence[int], reward: float, time: float) -> None:
-        with self._lock:
-            stored = self._experiment(experiment)
-            for number in numbers:
-                if not {(number, REWARD), (number, DEFAULT)} & stored.by_number.keys():
-                    stored.add_reward(number, DEFAULT, reward, time)
-
-    def log(self, experiment: int, after: int, upto: int | None) -> Iterator[LogRow]:
-        with self._lock:
-            return iter(self._experiment(experiment).rows[after:upto])
+    # --- snapshots ---
 
     def snapshot(self, experiment: int) -> Snapshot | None:
         with self._lock:
@@ -159,8 +149,8 @@ class MemoryStore(Store):
 
     def save(self, experiment: int, snapshot: Snapshot) -> None:
         with self._lock:
-            stored = self._experiment(experiment)
-            if stored.snapshot is None or stored.snapshot.upto <= snapshot.upto:
+            stored = self._database.experiments.get(experiment)
+            if stored and (stored.snapshot is None or stored.snapshot.upto <= snapshot.upto):
                 stored.snapshot = snapshot
 
     def forget(self, experiment: int) -> None:
@@ -171,5 +161,5 @@ class MemoryStore(Store):
         """Nothing to release."""
 
 
-def open_store(url: str, create: bool) -> MemoryStore:
+def open_store(url: str, create: bool, timeout: float) -> MemoryStore:
     return MemoryStore(url.partition("://")[2])

@@ -1,13 +1,14 @@
 """The tables, and the migrations from older versions.
 
-SQLite and PostgreSQL differ only in the names of types and in how rows are numbered. SQLite's
-writes follow one another, so a row's sequence number is one more than the last. PostgreSQL's
-overlap, and the number comes from a sequence, after the transaction has its own number.
+SQLite and PostgreSQL differ in the names of types, and in how the end of a log is found. In
+SQLite one writer at a time has the whole file, and looks at the last row. In PostgreSQL whoever
+appends to a log first locks its row in ``rolf_heads``, which holds the number of the last row;
+the procedure ``rolf_append`` does.
 """
 
 from __future__ import annotations
 
-from rolf.experiments.storage.base import SCHEMA
+from rolf.experiments.storage.base import CHANGE, DECISION, DEFAULT, REWARD, SCHEMA
 
 META = "CREATE TABLE rolf_meta (version INTEGER NOT NULL)"
 
@@ -28,7 +29,7 @@ CREATE TABLE rolf_experiments (
 LOG = """
 CREATE TABLE rolf_log (
     experiment BIGINT NOT NULL,
-    seq BIGINT NOT NULL {sequence},
+    seq BIGINT NOT NULL,
     kind SMALLINT NOT NULL,
     number BIGINT NOT NULL,
     time {real} NOT NULL,
@@ -43,7 +44,11 @@ CREATE TABLE rolf_log (
     PRIMARY KEY (experiment, seq)
 ) {clustered}"""
 
-NUMBERS = "CREATE UNIQUE INDEX rolf_numbers ON rolf_log (experiment, number, kind)"
+#: as ``Row.place``
+PLACES = f"""
+CREATE UNIQUE INDEX rolf_places ON rolf_log (experiment, number, (CASE
+    WHEN kind = {DECISION} THEN {DECISION} WHEN kind = {CHANGE} THEN {CHANGE}
+    WHEN kind = {REWARD} AND mark > 0 THEN {DEFAULT} ELSE {REWARD} END))"""
 
 SNAPSHOTS = """
 CREATE TABLE rolf_snapshots (
@@ -53,27 +58,61 @@ CREATE TABLE rolf_snapshots (
     state TEXT NOT NULL
 )"""
 
-NEXT_SEQ = "CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('rolf_sequence') END"
+#: updated with every append: there is room to do so in place
+HEADS = """
+CREATE TABLE rolf_heads (experiment BIGINT PRIMARY KEY, last BIGINT NOT NULL)
+WITH (fillfactor = 10)"""
+
+#: the columns of a row that are given, with their types in PostgreSQL
+GIVEN = {
+    "kind": "int2",
+    "number": "int8",
+    "time": "float8",
+    "arm": "int4",
+    "probability": "float8",
+    "greedy": "int4",
+    "pseudo": "int4",
+    "matched": "bool",
+    "mark": "int2",
+    "features": "text",
+    "reward": "float8",
+}
+#: Lock the head of a log, add rows and commit, which does not wait for the disk and releases the
+#: lock. Then end a transaction that does wait: whatever was logged before is on the disk with it.
+APPEND = f"""
+CREATE OR REPLACE PROCEDURE rolf_append(
+    log int8, count int8, after int8, rows json, INOUT end_of_log int8 DEFAULT NULL)
+LANGUAGE plpgsql AS $$ BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    UPDATE rolf_heads SET last = last + count
+    WHERE experiment = log AND last = coalesce(after, last) RETURNING last INTO end_of_log;
+    IF end_of_log IS NOT NULL THEN
+        INSERT INTO rolf_log (experiment, seq, {", ".join(GIVEN)})
+        SELECT log, end_of_log - count + row_number() OVER (), given.*
+        FROM json_to_recordset(rows) AS given
+            ({", ".join(f"{name} {type}" for name, type in GIVEN.items())});
+        COMMIT;
+        PERFORM pg_logical_emit_message(true, 'rolf', '');
+    END IF;
+END $$"""
 
 SQLITE = {
     "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",  # never reuses the id of a deleted one
     "real": "REAL",
     "boolean": "INTEGER",
-    "sequence": "",
     "clustered": "WITHOUT ROWID",
 }
 POSTGRES = {
     "serial": "BIGSERIAL PRIMARY KEY",
     "real": "DOUBLE PRECISION",
     "boolean": "BOOLEAN",
-    "sequence": f"DEFAULT {NEXT_SEQ}",
     "clustered": "",
 }
 
-TABLES = (META, EXPERIMENTS, LOG, NUMBERS, SNAPSHOTS)
+TABLES = (META, EXPERIMENTS, LOG, PLACES, SNAPSHOTS)
 
 #: version -> the statements that lead to the next one
-MIGRATIONS = {
+MIGRATIONS: dict[int, tuple[str, ...]] = {
     # had neither default rewards nor snapshots
     0: (
         "ALTER TABLE rolf_experiments ADD COLUMN default_reward {real}",
@@ -81,13 +120,27 @@ MIGRATIONS = {
         SNAPSHOTS,
     ),
     1: (),
+    # every kind of row had a place of its own
+    2: ("DROP INDEX rolf_numbers", PLACES),
 }
 #: the same, for PostgreSQL only
 MIGRATIONS_POSTGRES = {
     # every row held the number of its transaction
-    1: (
-        "ALTER TABLE rolf_log DROP COLUMN xid",
-        f"ALTER TABLE rolf_log ALTER COLUMN seq SET DEFAULT {NEXT_SEQ}",
+    1: ("ALTER TABLE rolf_log DROP COLUMN xid",),
+    # rows were numbered by a sequence that all experiments shared, with gaps
+    2: (
+        "ALTER TABLE rolf_log ALTER COLUMN seq DROP DEFAULT",
+        "DROP SEQUENCE IF EXISTS rolf_sequence",
+        "ALTER TABLE rolf_log DROP CONSTRAINT rolf_log_pkey",
+        "UPDATE rolf_log SET seq = numbered.place FROM (SELECT experiment, seq, row_number() "
+        "OVER (PARTITION BY experiment ORDER BY seq) AS place FROM rolf_log) AS numbered "
+        "WHERE numbered.experiment = rolf_log.experiment AND numbered.seq = rolf_log.seq",
+        "ALTER TABLE rolf_log ADD PRIMARY KEY (experiment, seq)",
+        "DELETE FROM rolf_snapshots",
+        HEADS,
+        "INSERT INTO rolf_heads SELECT id, coalesce((SELECT max(seq) FROM rolf_log "
+        "WHERE experiment = id), 0) FROM rolf_experiments",
+        APPEND,
     ),
 }
 
@@ -101,6 +154,7 @@ def steps(version: int | None, types: dict[str, str]) -> list[str]:
     """The statements that lead from a version, or from nothing, to the current tables."""
     if version is None:
         statements = [*TABLES, f"INSERT INTO rolf_meta VALUES ({SCHEMA})"]
+        statements += [HEADS, APPEND] if types is POSTGRES else []
     else:
         statements = []
         for old in range(version, SCHEMA):

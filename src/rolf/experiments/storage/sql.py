@@ -1,71 +1,145 @@
-"""What the stores in SQL databases have in common."""
+"""What the stores in SQL databases have in common: records, snapshots, and clearing up."""
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
-from rolf.experiments.storage.base import FIELDS, LogRow, Record, Snapshot, Store
+from rolf.experiments.storage.base import (
+    COLUMNS,
+    FIELDS,
+    HIDDEN,
+    PART,
+    Record,
+    Snapshot,
+    Store,
+    import_began,
+)
+
+T = TypeVar("T")
+
+#: runs a statement, with ? in place of values, and returns its rows
+Execute: TypeAlias = Callable[..., list[Any]]
 
 MAX_SEQ = 2**62
-CHUNK_ROWS = 20_000  # rows of the log that are fetched at a time
+ABANDONED = 86_400.0  # seconds after which an import that has not ended counts as abandoned
+NAMES = ", ".join(Record._fields[1:])
+CREATE = f"""
+INSERT INTO rolf_experiments ({NAMES}) VALUES ({", ".join("?" * (len(Record._fields) - 1))})
+ON CONFLICT DO NOTHING RETURNING id"""
+SAVE = """
+INSERT INTO rolf_snapshots SELECT id, {0}, {1}, {2} FROM rolf_experiments WHERE id = ? {3}
+ON CONFLICT (experiment) DO UPDATE
+SET upto = excluded.upto, version = excluded.version, state = excluded.state
+WHERE excluded.upto >= rolf_snapshots.upto RETURNING upto"""
+READ = f"""
+SELECT {COLUMNS} FROM rolf_log WHERE experiment = ? AND seq > ? AND seq <= ?
+ORDER BY seq LIMIT ?"""
+#: rows of a log whose experiment is gone, as happens if a process dies while it deletes one
+ORPHANS = """
+WITH RECURSIVE logs (id) AS (
+    SELECT min(experiment) FROM rolf_log UNION ALL
+    SELECT (SELECT min(experiment) FROM rolf_log WHERE experiment > logs.id)
+    FROM logs WHERE logs.id IS NOT NULL)
+SELECT id FROM logs WHERE id IS NOT NULL AND id NOT IN (SELECT id FROM rolf_experiments)"""
+
+
+class Taken(Exception):
+    """A name or a place in a log is taken; nothing was changed."""
 
 
 class SQLStore(Store):
-    """Experiments and their snapshots; each database keeps the log in its own way."""
+    """Experiments and their snapshots; each database appends to logs in its own way."""
 
-    placeholder: ClassVar[str]  # of a value in a statement
+    #: tables with rows of an experiment other than its log, and their column for its id
+    tables: ClassVar[dict[str, str]] = {"rolf_experiments": "id", "rolf_snapshots": "experiment"}
+    snapshot_types: ClassVar[tuple[str, str, str]] = ("?", "?", "?")
+    lock_record: ClassVar[str] = ""  # appended to a query, so that the experiment stays meanwhile
 
     @abstractmethod
-    def _query(self, sql: str, values: Any = ()) -> list[Any]: ...
+    def _query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]: ...
 
     @abstractmethod
-    def _change(self, sql: str, values: Any) -> list[Any]:
-        """One statement as a durable transaction; it returns rows if and only if it wrote."""
+    def _change(self, action: Callable[[Execute], T]) -> T:
+        """Run statements in one transaction; raises Taken where something must be unique."""
 
-    @property
-    def _creation(self) -> str:
-        names = Record._fields[1:]
-        values = ", ".join([self.placeholder] * len(names))
-        return (
-            f"INSERT INTO rolf_experiments ({', '.join(names)}) "
-            f"VALUES ({values}) ON CONFLICT DO NOTHING RETURNING id"
-        )
+    # --- records ---
 
-    def find(self, name: str) -> Record | None:
-        sql = f"SELECT {FIELDS} FROM rolf_experiments WHERE name = {self.placeholder}"
-        rows = self._query(sql, (name,))
+    def create(self, record: Record) -> Record | None:
+        if record.name.startswith(HIDDEN):
+            self._clear_up()
+
+        def action(execute: Execute) -> list[Any]:
+            ids = execute(CREATE, record[1:])
+            if ids and "rolf_heads" in self.tables:
+                execute("INSERT INTO rolf_heads VALUES (?, 0)", ids[0])
+            return ids
+
+        ids = self._change(action)
+        self.settle()
+        return record._replace(id=ids[0][0]) if ids else None
+
+    def record(self, name: str) -> Record | None:
+        rows = self._query(f"SELECT {FIELDS} FROM rolf_experiments WHERE name = ?", (name,))
         return Record(*rows[0]) if rows else None
 
     def names(self) -> list[str]:
-        return sorted(name for (name,) in self._query("SELECT name FROM rolf_experiments"))
+        names = (name for (name,) in self._query("SELECT name FROM rolf_experiments"))
+        return sorted(name for name in names if not name.startswith(HIDDEN))
+
+    def rename(self, experiment: int, name: str) -> bool:
+        sql = "UPDATE rolf_experiments SET name = ? WHERE id = ? RETURNING id"
+        try:
+            renamed = self._change(lambda execute: execute(sql, (name, experiment)))
+        except Taken:
+            return False
+        self.settle()
+        return bool(renamed)
+
+    def delete(self, experiment: int) -> None:
+        self._delete(experiment)
+        self._clear_up()
+
+    def _delete(self, experiment: int) -> None:
+        """Delete everything but the log: from then on nothing is appended to it."""
+
+        def action(execute: Execute) -> None:
+            for table, column in self.tables.items():
+                execute(f"DELETE FROM {table} WHERE {column} = ? RETURNING 1", (experiment,))
+
+        self._change(action)
+        self.settle()
+
+    def _clear_up(self) -> None:
+        """Delete abandoned imports, and logs without an experiment, part by part."""
+        for id, name in self._query("SELECT id, name FROM rolf_experiments WHERE name < '!'"):
+            if name.startswith(HIDDEN) and import_began(name) < time.time() - ABANDONED:
+                self._delete(id)
+        for (experiment,) in self._query(ORPHANS):
+            self._delete_log(experiment)
+        self.settle()
+
+    def _delete_log(self, experiment: int) -> None:
+        first = "SELECT seq FROM rolf_log WHERE experiment = ? ORDER BY seq LIMIT 1"
+        part = "DELETE FROM rolf_log WHERE experiment = ? AND seq < ? RETURNING 1"
+        while rows := self._query(first, (experiment,)):
+            values = (experiment, rows[0][0] + PART)
+            self._change(lambda execute: execute(part, values))  # noqa: B023  (called at once)
+
+    # --- snapshots ---
 
     def snapshot(self, experiment: int) -> Snapshot | None:
         columns = ", ".join(Snapshot._fields)
-        sql = f"SELECT {columns} FROM rolf_snapshots WHERE experiment = {self.placeholder}"
+        sql = f"SELECT {columns} FROM rolf_snapshots WHERE experiment = ?"
         rows = self._query(sql, (experiment,))
         return Snapshot(*rows[0]) if rows else None
 
     def save(self, experiment: int, snapshot: Snapshot) -> None:
-        self._change(
-            f"INSERT INTO rolf_snapshots VALUES ({', '.join([self.placeholder] * 4)}) "
-            "ON CONFLICT (experiment) DO UPDATE SET "
-            "upto = excluded.upto, version = excluded.version, state = excluded.state "
-            "WHERE excluded.upto >= rolf_snapshots.upto RETURNING upto",
-            (experiment, *snapshot),
-        )
+        sql = SAVE.format(*self.snapshot_types, self.lock_record)
+        self._change(lambda execute: execute(sql, (*snapshot, experiment)))
 
     def forget(self, experiment: int) -> None:
-        sql = f"DELETE FROM rolf_snapshots WHERE experiment = {self.placeholder} RETURNING 1"
-        self._change(sql, (experiment,))
-
-
-def in_chunks(fetch: Callable[[int], list[LogRow]], after: int) -> Iterator[LogRow]:
-    """All rows in order; ``fetch`` gives up to CHUNK_ROWS of those that follow a row."""
-    while True:
-        rows = fetch(after)
-        yield from rows
-        if len(rows) < CHUNK_ROWS:
-            return
-        after = rows[-1][0]
+        sql = "DELETE FROM rolf_snapshots WHERE experiment = ? RETURNING 1"
+        self._change(lambda execute: execute(sql, (experiment,)))

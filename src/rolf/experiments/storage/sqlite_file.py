@@ -1,106 +1,241 @@
-"""The file of a SQLite store: checking it, opening it, and syncing it to the disk."""
+"""The connection of this process to a SQLite file.
+
+Everything in a process that uses a file shares one connection. It is closed before the process
+forks, and opened again when it is next used.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
-import struct
 import threading
-from collections.abc import Iterator
+import time as clock
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from rolf.errors import StorageError, StorageUnavailable, UnusableStorage
+from rolf.experiments.storage import schema
+from rolf.experiments.storage.base import SCHEMA
+from rolf.experiments.storage.forks import take_part
+from rolf.experiments.storage.sqlite_guard import APPLICATION_ID, Guard, inspect
 
-MAGIC = b"SQLite format 3\x00"
-APPLICATION_ID = 0x524F4C46  # "ROLF", in the header of every file of ours
+T = TypeVar("T")
+
+CHECKPOINT_PAGES = 4000  # of the write-ahead log, before they are moved into the file
 SYNC = getattr(os, "fdatasync", os.fsync)
 
-_open_connections: dict[tuple[int, str], int] = {}  # how many, by process and file
-_open_lock = threading.Lock()
 
+class Files:
+    """The files that this process has open, by path.
 
-def open_file(path: Path) -> sqlite3.Connection:
-    """Connect, after inspecting the file unless this process has it open already.
-
-    Opening and closing a file releases every lock that the process holds on it, SQLite's too.
-    """
-    key = (os.getpid(), os.path.realpath(path))
-    with _open_lock:
-        if not _open_connections.get(key):
-            inspect(path)
-        with translated(path):
-            connection = sqlite3.connect(
-                path, timeout=0.0, isolation_level=None, check_same_thread=False
-            )
-        _open_connections[key] = _open_connections.get(key, 0) + 1
-    return connection
-
-
-def close_file(path: Path, connection: sqlite3.Connection) -> None:
-    with _open_lock:
-        connection.close()
-        _open_connections[os.getpid(), os.path.realpath(path)] -= 1
-
-
-def inspect(path: Path) -> None:
-    """Check a file's header without SQLite, which might write to the file."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(100)
-            size = file.seek(0, os.SEEK_END)
-    except FileNotFoundError:
-        if not path.parent.is_dir():
-            raise UnusableStorage(f"{path}: there is no folder {path.parent}") from None
-        return
-    except OSError as error:
-        raise UnusableStorage(f"{path}: cannot be opened ({error.strerror})") from None
-    if not head:
-        return
-    if not head.startswith(MAGIC):
-        raise UnusableStorage(f"{path}: not a SQLite database")
-    if len(head) < 100:
-        raise UnusableStorage(f"{path}: damaged, it ends after {len(head)} bytes")
-    (page,), (changes, pages) = struct.unpack(">H", head[16:18]), struct.unpack(">II", head[24:32])
-    (application_id,), (valid,) = struct.unpack(">I", head[68:72]), struct.unpack(">I", head[92:96])
-    expected_size = pages * (65536 if page == 1 else page)
-    if application_id != APPLICATION_ID:
-        raise UnusableStorage(f"{path}: a SQLite database, but not one of rolf's experiments")
-    unfinished = any(Path(f"{path}{end}").exists() for end in ("-wal", "-journal"))
-    if changes == valid and size < expected_size and not unfinished:
-        raise UnusableStorage(f"{path}: damaged, {size} bytes are left of {expected_size}")
-
-
-class Journal:
-    """The write-ahead log of a connection, synced to the disk outside SQLite's lock.
-
-    A commit that SQLite does not sync is in the log, and visible to others, at once. Syncing the
-    log puts it on the disk together with every commit before it. So writers need not queue for
-    the disk, and nothing that is acknowledged rests on a commit that may still be lost. Before
-    SQLite starts over at the beginning of the log, it syncs both the log and the database. The
-    log is never deleted while this connection is open.
+    One lock is enough for all of them: it is held for a single transaction, and neither while
+    others write nor while the disk does. With one for each file, a file that is closed by the
+    garbage collector could wait for the very thread that collects.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = os.open(f"{path}-wal", os.O_RDWR)
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._open: dict[str, File] = {}
+        take_part(self)
+
+    def open(self, path: Path) -> File:
+        """The connection to a file, for one more user."""
+        with self.lock:
+            file = self._open.setdefault(str(path), File(path, self.lock))
+            file.users += 1
+        return file
+
+    def close(self, file: File) -> None:
+        """One user less; the last one closes the connection."""
+        with self.lock:
+            file.users -= 1
+            if file.users == 0:
+                self._open.pop(str(file.path), None)
+                file.disconnect()
+
+    def before_fork(self) -> None:
+        self.lock.acquire()
+        for file in self._open.values():
+            file.disconnect()
+
+    def after_fork(self, in_child: bool) -> None:
+        self.lock.release()
+
+
+class File:
+    """A file, and its connection if it is connected."""
+
+    def __init__(self, path: Path, lock: threading.RLock) -> None:
+        self.path = path
+        self.users = 0
+        self._lock = lock
+        self._connection: sqlite3.Connection | None = None
+        self._guard: Guard | None = None
+        self._process = 0
+
+    def run(
+        self, action: Callable[[sqlite3.Connection], T], timeout: float, *, write: bool = False
+    ) -> T:
+        """Run an action, in a transaction if it writes; again while others write.
+
+        SQLite's own waiting sleeps too long for fast writers, and would keep a fork waiting.
+        """
+        deadline = clock.monotonic() + timeout
+        pause = 0.00005
+        while True:
+            try:
+                with self._lock:
+                    return self._attempt(action, write)
+            except sqlite3.Error as error:
+                if not is_busy(error) or clock.monotonic() > deadline:
+                    with translated(self.path):
+                        raise
+            clock.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(1.2 * pause, 0.001)
+
+    def _attempt(self, action: Callable[[sqlite3.Connection], T], write: bool) -> T:
+        connection = self._connected()
+        try:
+            if write:
+                connection.execute("BEGIN IMMEDIATE")
+            result = action(connection)
+            if write:
+                connection.execute("COMMIT")
+            return result
+        except (OverflowError, UnicodeError) as error:
+            raise StorageError(f"{self.path}: a value that SQLite cannot hold ({error})") from error
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
 
     def sync(self) -> None:
-        try:
-            SYNC(self._file)
-        except OSError as error:
-            raise StorageUnavailable(
-                f"{self._path}: cannot be written ({error.strerror})"
-            ) from error
+        """Put everything that is committed on the disk.
 
-    def close(self) -> None:
-        os.close(self._file)
+        A commit that SQLite does not sync is in the write-ahead log, and visible to others, at
+        once. Syncing the log puts it on the disk together with every commit before it. So writers
+        need not queue for the disk, and nothing that is acknowledged rests on a commit that may
+        still be lost. Before SQLite starts over at the beginning of the log, it syncs both the
+        log and the database.
+        """
+        with self._lock:
+            if self._guard is None:
+                self._connected()
+            assert self._guard is not None
+            journal = self._guard.duplicate_journal()
+        if journal is None:
+            return  # SQLite has synced each commit
+        try:
+            SYNC(journal)
+        except OSError as error:
+            message = f"{self.path}: cannot be written ({error.strerror})"
+            raise StorageUnavailable(message) from error
+        finally:
+            os.close(journal)
+
+    # --- the connection ---
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is not None and self._process == os.getpid():
+            assert self._guard is not None
+            self._guard.check_in_place()
+            return self._connection
+        self._inherited = self._connection, self._guard  # by a fork that nobody announced
+        inspect(self.path)
+        with translated_unless_busy(self.path):
+            connection = sqlite3.connect(
+                self.path, timeout=0.0, isolation_level=None, check_same_thread=False
+            )
+            try:
+                connection.execute("PRAGMA synchronous = FULL")
+                prepare(self.path, connection)
+                guard = Guard(self.path, logged=use_journal(connection))
+            except BaseException:
+                connection.close()
+                raise
+        self._connection, self._guard, self._process = connection, guard, os.getpid()
+        return connection
+
+    def disconnect(self) -> None:
+        if self._process == os.getpid() and self._connection is not None:
+            assert self._guard is not None
+            self._guard.release()
+            self._connection.close()
+            self._guard.close()
+        else:
+            self._inherited = self._connection, self._guard
+        self._connection = self._guard = None
+
+
+files = Files()
+
+
+def prepare(path: Path, connection: sqlite3.Connection) -> None:
+    """Create the tables, or migrate those of an older version."""
+    version = read_version(path, connection)
+    if version is not None and version > SCHEMA:
+        known = f"layout {version}, this one knows {SCHEMA}"
+        raise UnusableStorage(f"{path}: made by a newer rolf ({known})")
+    if version == SCHEMA:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    version = read_version(path, connection)  # another process may have been faster
+    if version is None:
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    if version != SCHEMA:
+        for statement in schema.steps(version, schema.SQLITE):
+            connection.execute(statement)
+    connection.execute("COMMIT")
+
+
+def read_version(path: Path, connection: sqlite3.Connection) -> int | None:
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if not tables:
+        return None
+    row = None
+    if "rolf_meta" in tables:
+        row = connection.execute("SELECT version FROM rolf_meta").fetchone()
+    if row is None or not schema.is_version(row[0]):
+        raise UnusableStorage(f"{path}: not a database of rolf's experiments")
+    return int(row[0])
+
+
+def use_journal(connection: sqlite3.Connection) -> bool:
+    """Switch to write-ahead logging; False where it is not available, and SQLite syncs instead.
+
+    Called once the tables exist: the header that says whose file it is must not sit in the
+    write-ahead log.
+    """
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    connection.execute("SELECT version FROM rolf_meta").fetchone()  # creates the log file
+    if mode != "wal":
+        return False
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    return True
+
+
+# --- errors ---
 
 
 def is_busy(error: sqlite3.Error) -> bool:
     """Whether another writer is in the way."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+@contextmanager
+def translated_unless_busy(path: Path) -> Iterator[None]:
+    """Raise SQLite's errors as rolf's own, except that others write at the moment."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if is_busy(error):
+            raise
+        with translated(path):
+            raise
 
 
 @contextmanager

@@ -1,22 +1,25 @@
-"""Which store a URL means.
+"""Which store a URL means, and how a URL is shown without its secrets.
 
 The scheme of the URL decides. An installed package adds a store of its own with an entry point in
 the group ``rolf.storage`` whose name is the scheme. Like the entries of ``SCHEMES`` it refers to a
-function that takes the URL, and whether to create a database that does not exist, and returns a
-``Store``, or None if there is no database and none is to be created.
+function that takes the URL, whether to create a database that does not exist, and after how many
+seconds a call gives up. It returns a ``Store``, or None if there is no database and none is to be
+created.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from importlib import import_module, metadata
 from typing import Any, TypeAlias
 
-from rolf.errors import InvalidArgument
+from rolf.checks import between
+from rolf.errors import InvalidArgument, MissingExtra
 from rolf.experiments.storage.base import Store
 
-OpenStore: TypeAlias = Callable[[str, bool], Store | None]
+OpenStore: TypeAlias = Callable[[str, bool, float], Store | None]
 
 SCHEMES = {
     "memory": "rolf.experiments.storage.memory:open_store",
@@ -25,18 +28,32 @@ SCHEMES = {
     "postgres": "rolf.experiments.storage.postgres:open_store",
 }
 GROUP = "rolf.storage"  # of entry points
+TIMEOUT = "ROLF_STORAGE_TIMEOUT"  # the variable with the number of seconds, for all databases
+EXPECTED = "memory://, sqlite:///file.db or postgresql://user@host/database"
 
 
-def connect(url: str) -> Store:
+def connect(url: str, timeout: float | None = None) -> Store:
     """The store of a URL; its database is created if it does not exist."""
-    store = _open_store(url)(url, True)
+    store = _open_store(url)(url, True, _seconds(timeout))
     assert store is not None
     return store
 
 
-def connect_existing(url: str) -> Store | None:
+def connect_existing(url: str, timeout: float | None = None) -> Store | None:
     """The store of a URL; None if its database does not exist."""
-    return _open_store(url)(url, False)
+    return _open_store(url)(url, False, _seconds(timeout))
+
+
+def _seconds(timeout: float | None) -> float:
+    """After how long a call gives up."""
+    if timeout is None:
+        text = os.environ.get(TIMEOUT, "30")
+        try:
+            timeout = float(text)
+        except ValueError:
+            raise InvalidArgument(TIMEOUT, text, "a number of seconds") from None
+        return between(TIMEOUT, timeout, 0.01, 1e6)
+    return between("timeout", timeout, 0.01, 1e6)
 
 
 def _open_store(url: Any) -> OpenStore:
@@ -45,7 +62,13 @@ def _open_store(url: Any) -> OpenStore:
     scheme, separator, _ = url.partition("://")
     if separator and scheme in SCHEMES:
         module, _, function = SCHEMES[scheme].partition(":")
-        return getattr(import_module(module), function)  # type: ignore[no-any-return]
+        try:
+            return getattr(import_module(module), function)  # type: ignore[no-any-return]
+        except ModuleNotFoundError as error:
+            if error.name != "psycopg":
+                raise
+            hint = "PostgreSQL needs psycopg: pip install 'rolf-bandits[postgres]'"
+            raise MissingExtra(hint) from error
     for entry in metadata.entry_points(group=GROUP):
         if separator and entry.name == scheme:
             return entry.load()  # type: ignore[no-any-return]
@@ -53,11 +76,17 @@ def _open_store(url: Any) -> OpenStore:
 
 
 def invalid_url(url: Any) -> InvalidArgument:
-    shown = without_password(url) if isinstance(url, str) else url
-    expected = "memory://, sqlite:///file.db or postgresql://user@host/database"
-    return InvalidArgument("url", shown, expected)
+    return InvalidArgument("url", shown(url), EXPECTED)
 
 
-def without_password(text: str) -> str:
-    """A URL, or a text that contains one, as it may be shown."""
-    return re.sub(r"://[^/]*@", "://...@", text)
+def shown(url: Any) -> Any:
+    """A URL as it may be shown: the name of a file as it is, otherwise nothing but the scheme.
+
+    What is wrong with a URL may be the very place where its password is.
+    """
+    if not isinstance(url, str):
+        return url if isinstance(url, int | float | None) else type(url).__name__
+    if re.fullmatch(r"(sqlite:/*)?[\w./\\ -]*", url):
+        return url
+    scheme = re.match(r"[A-Za-z][\w+.-]*(?=:)", url)
+    return f"{scheme[0]}:..." if scheme else "..."

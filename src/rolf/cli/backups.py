@@ -1,0 +1,51 @@
+"""Commands that copy experiments out of a database, and back into one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rolf.cli.common import JSON, URL, print_json
+
+commands = typer.Typer()
+
+NAMES = Annotated[
+    list[str] | None,
+    typer.Option("--name", help="Only this experiment; may be repeated. All by default."),
+]
+
+
+@commands.command()
+def backup(
+    url: URL,
+    to: Annotated[Path, typer.Argument(help="The backup: a new SQLite file.")],
+    names: NAMES = None,
+    as_json: JSON = False,
+) -> None:
+    """Write the experiments of a database to a file, while they are in use."""
+    from rolf.experiments.backup import backup
+
+    _report("written", str(to), backup(url, to, names), as_json)
+
+
+@commands.command()
+def restore(
+    backup: Annotated[Path, typer.Argument(help="A file that rolf backup has written.")],
+    url: URL,
+    names: NAMES = None,
+    as_json: JSON = False,
+) -> None:
+    """Put the experiments of a backup into a database; decisions keep their ids."""
+    from rolf.experiments.backup import restore
+
+    _report("restored", str(backup), restore(backup, url, names), as_json)
+
+
+def _report(done: str, path: str, names: list[str], as_json: bool) -> None:
+    if as_json:
+        print_json({done: path, "experiments": names})
+        return
+    count = f"{len(names)} experiment" + "s" * (len(names) != 1)
+    typer.echo(f"{done}: {path}, {count}: {', '.join(names)}" if names else f"{done}: {path}, none")

@@ -1,0 +1,112 @@
+"""What keeps a SQLite file whole besides SQLite: a look at it before, and a guard while it is open.
+
+SQLite relies on POSIX locks, which belong to a process: closing any descriptor of a file, as a
+copy of the file in the same process does, drops all of them. Another process that closes the
+database then takes itself for the last one and deletes the write-ahead log, or one that opens it
+takes itself for the first one and clears the shared index. The guard holds the two locks that
+prevent this, once more, by descriptors of its own, in a way that nothing but closing these
+descriptors undoes.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+from rolf.errors import UnusableStorage
+
+try:
+    import fcntl
+
+    SET_LOCK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
+except ImportError:  # Windows, whose locks do not have the problem
+    SET_LOCK = None
+
+MAGIC = b"SQLite format 3\x00"
+APPLICATION_ID = 0x524F4C46  # "ROLF", in the header of every file of ours
+
+REOPEN = "close the experiment and open it again"
+
+#: first byte and length of SQLite's locks: that a database is in use, and its index
+IN_USE = (0x40000002, 510)
+INDEX_IN_USE = (128, 1)
+
+
+class Guard:
+    """Descriptors of the database, its write-ahead log and its index, with locks on them."""
+
+    def __init__(self, path: Path, *, logged: bool) -> None:
+        self._path = path
+        self._database = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._journal = self._index = None
+        if logged:
+            self._journal = os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
+            self._index = os.open(f"{path}-shm", os.O_RDONLY | os.O_CLOEXEC)
+            _lock(self._database, IN_USE)
+            _lock(self._index, INDEX_IN_USE)
+
+    def check_in_place(self) -> None:
+        """Raise if the file that this process has open is no longer the one at its path."""
+        try:
+            in_place = os.path.samestat(os.stat(self._path), os.fstat(self._database))
+        except OSError:
+            raise UnusableStorage(f"{self._path}: was deleted or moved while in use") from None
+        if not in_place:
+            raise UnusableStorage(f"{self._path}: was replaced while in use; {REOPEN}")
+        if self._journal is not None and not os.fstat(self._journal).st_nlink:
+            raise UnusableStorage(f"{self._path}-wal: was deleted while in use; {REOPEN}")
+
+    def duplicate_journal(self) -> int | None:
+        """Another descriptor of the write-ahead log; None if there is no such log."""
+        return None if self._journal is None else os.dup(self._journal)
+
+    def release(self) -> None:
+        """Release the locks, so that SQLite can close the file. The descriptors stay open: closing
+        them would drop SQLite's locks."""
+        if self._index is not None:
+            _lock(self._database, IN_USE, release=True)
+            _lock(self._index, INDEX_IN_USE, release=True)
+
+    def close(self) -> None:
+        for file in (self._database, self._journal, self._index):
+            if file is not None:
+                os.close(file)
+
+
+def _lock(file: int, place: tuple[int, int], *, release: bool = False) -> None:
+    """Share a lock that belongs to the descriptor; a network file system may not have such."""
+    if SET_LOCK is not None:
+        kind = fcntl.F_UNLCK if release else fcntl.F_RDLCK
+        flock = struct.pack("hhqqi4x", kind, os.SEEK_SET, *place, 0)
+        with suppress(OSError):
+            fcntl.fcntl(file, SET_LOCK, flock)
+
+
+def inspect(path: Path) -> None:
+    """Check a file's header without SQLite, which might write to the file."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(100)
+            size = file.seek(0, os.SEEK_END)
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise UnusableStorage(f"{path}: there is no folder {path.parent}") from None
+        return
+    except OSError as error:
+        raise UnusableStorage(f"{path}: cannot be opened ({error.strerror})") from None
+    if not head:
+        return
+    if not head.startswith(MAGIC):
+        raise UnusableStorage(f"{path}: not a SQLite database")
+    if len(head) < 100:
+        raise UnusableStorage(f"{path}: damaged, it ends after {len(head)} bytes")
+    (page,), (changes, pages) = struct.unpack(">H", head[16:18]), struct.unpack(">II", head[24:32])
+    (application_id,), (valid,) = struct.unpack(">I", head[68:72]), struct.unpack(">I", head[92:96])
+    expected_size = pages * (65536 if page == 1 else page)
+    if application_id != APPLICATION_ID:
+        raise UnusableStorage(f"{path}: a SQLite database, but not one of rolf's experiments")
+    unfinished = any(Path(f"{path}{end}").exists() for end in ("-wal", "-journal"))
+    if changes == valid and size < expected_size and not unfinished:
+        raise UnusableStorage(f"{path}: damaged, {size} bytes are left of {expected_size}")
