@@ -71,7 +71,7 @@ def test_every_call_ends(server):
             play(experiment, 1)  # so that there is a connection that works
             with server.silent():
                 start = time.monotonic()
-                with pytest.raises(StorageUnavailable, match="no answer within|cannot be reached"):
+                with pytest.raises(StorageUnavailable, match=r"no answer within|cannot be reached"):
                     call()
                 assert time.monotonic() - start < 6.0, name
     finally:
