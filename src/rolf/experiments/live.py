@@ -82,36 +82,35 @@ class LiveReplica:
         and rows are made again if their place was taken meanwhile. Nothing is locked while rows
         are made.
         """
-        appended: list[Row] = []
+        rows: list[Row] = []
         if not self._contended:
-            rows: list[Row] = []
             with suppress(RolfError):  # perhaps only because arms have changed
                 rows = make_rows()
-            if rows:
-                appended = self._append(rows, self.replica.last)
-        while not appended:
+            if rows and self._append(rows, self.replica.last):
+                return rows
+        while True:
             self.sync()
-            appended = self._append(make_rows())
-        return appended
+            rows = make_rows()
+            if self._append(rows):
+                return rows
 
-    def _append(self, rows: list[Row], after: int | None = None) -> list[Row]:
-        """Append rows and apply them if there is nothing unknown before them; empty if a place
+    def _append(self, rows: list[Row], after: int | None = None) -> bool:
+        """Append rows, and apply them if there is nothing unknown before them; False if a place
         is taken."""
         try:
             last = self.store.append(self.record.id, rows, after)
         except Reconnected:
             self.fold()
-            return []
+            return False
         if last is None:
             self._contended = True
-            return []
+            return False
         first = last - len(rows) + 1
-        numbered = [row._replace(seq=seq) for seq, row in enumerate(rows, first)]
         if first == self.replica.last + 1:
-            self.apply(numbered)
+            self.apply([(seq, *row[1:]) for seq, row in enumerate(rows, first)])
         else:
             self._contended = True
-        return numbered
+        return True
 
     def remember(self, decisions: Iterable[Row]) -> None:
         """Keep decisions whose rewards this process will probably be told."""

@@ -33,7 +33,7 @@ DECISION, REWARD, DEFAULT, CHANGE = 1, 2, 3, 4
 SCHEMA = 3
 
 #: rows that are read or added at a time: no lock is held for longer than this takes
-PART = 2_000
+PART = 1_000
 
 #: names of experiments that are not there yet: an import fills them, and renames them at the end
 HIDDEN = " "
@@ -100,10 +100,8 @@ class Row(NamedTuple):
     ) -> Row:
         """The row that records a reward of this decision."""
         features = self.features and json.dumps(json.loads(self.features)[self.arm])
-        mark = int(replaces_default)
-        return self._replace(
-            seq=0, kind=kind, time=time, mark=mark, features=features, reward=reward
-        )
+        chosen = self[4:9]  # the arm, its probability, and how it came to be chosen
+        return Row(0, kind, self.number, time, *chosen, int(replaces_default), features, reward)
 
 
 COLUMNS = ", ".join(Row._fields)
