@@ -284,7 +284,7 @@ def test_meaningless_urls(url):
         create_experiment(url)
 
 
-@pytest.mark.parametrize("url", ["postgresql://nobody@127.0.0.1:1/none", "postgresql://h:p:q/x"])
+@pytest.mark.parametrize("url", ["postgresql://nobody@127.0.0.1:1/none"])
 def test_databases_out_of_reach(url):
     with pytest.raises(StorageUnavailable, match="PostgreSQL"):
         create_experiment(url)

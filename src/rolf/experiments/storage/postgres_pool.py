@@ -7,6 +7,7 @@ threads of its own does not allow for.
 
 from __future__ import annotations
 
+import re
 import threading
 import time as clock
 from collections.abc import Callable, Generator
@@ -31,6 +32,7 @@ from rolf.experiments.storage.forks import take_part
 T = TypeVar("T")
 
 SETUP_LOCK = 0x524F4C46  # the advisory lock for creating tables
+MIGRATION_TIME = 3600.0  # seconds that a statement which brings old tables up to date may take
 MOST = 16  # connections of one pool
 IDLE = psycopg.pq.TransactionStatus.IDLE
 CLOCK_TRUST = 60.0  # seconds for which a reading of the server's clock is good
@@ -288,22 +290,18 @@ def _check(url: str) -> list[str]:
     """Raise if a URL is not usable, without repeating any of it; returns its secrets."""
     _, _, rest = url.partition("://")
     authority = rest.partition("/")[0]
-    escaped = "a URL in which @, :, /, ?, #, % and blanks in a user name or password are escaped"
-    hint = f"{escaped}: postgresql://user:p%40ss@host/database"
-    percent = any(len(part) < 2 or not _is_hex(part[:2]) for part in rest.split("%")[1:])
-    if rest.count("@") > 1 or "@" in rest[len(authority) :] or percent or not rest.isprintable():
-        raise InvalidArgument("url", "postgresql:...", hint)
-    if " " in rest:
-        raise InvalidArgument("url", "postgresql:...", hint)
+    strange = rest.count("@") > 1 or "@" in rest[len(authority) :] or " " in rest
+    strange |= any(not re.match("[0-9a-fA-F]{2}", part) for part in rest.split("%")[1:])
     try:
         given = conninfo_to_dict(url)
+        strange |= not re.fullmatch("[0-9,]*", str(given.get("port") or ""))
     except psycopg.Error:
-        raise InvalidArgument("url", "postgresql:...", hint) from None
-    return [str(given[name]) for name in ("password", "sslpassword", "passfile") if given.get(name)]
-
-
-def _is_hex(text: str) -> bool:
-    return all(letter in "0123456789abcdefABCDEF" for letter in text)
+        strange = True
+    if strange or not rest.isprintable():
+        wanted = "postgresql://user:password@host/database, with @ : / ? # % and blanks in"
+        wanted += " a user name or password escaped, as in p%40ss for p@ss"
+        raise InvalidArgument("url", "postgresql:...", wanted) from None
+    return [str(given[name]) for name in ("password", "sslpassword") if given.get(name)]
 
 
 # --- tables ---
@@ -313,6 +311,7 @@ def _prepare(connection: Connection) -> None:
     """Create the tables, or migrate those of an older version."""
     if _version(connection) == SCHEMA:
         return
+    timeout = connection.timeout
     # Locked outside the transaction, which would not see tables created while it waited.
     connection.execute("SELECT pg_advisory_lock(%s)", (SETUP_LOCK,))
     try:
@@ -320,12 +319,14 @@ def _prepare(connection: Connection) -> None:
         if version == SCHEMA:
             return
         with connection.transaction():
+            connection.timeout = MIGRATION_TIME
             connection.execute("SET LOCAL statement_timeout = 0")
             connection.execute("SET LOCAL enable_sort = on")
             connection.execute("SET LOCAL enable_hashjoin = on")
             for statement in schema.steps(version, schema.POSTGRES):
                 connection.execute(statement.encode())
     finally:
+        connection.timeout = timeout
         if not connection.closed:
             connection.execute("SELECT pg_advisory_unlock(%s)", (SETUP_LOCK,))
 
