@@ -3,27 +3,92 @@
 from __future__ import annotations
 
 import os
+import random
+import shutil
+import time
+import traceback
+from pathlib import Path
 
 import numpy as np
 import psycopg  # noqa: F401  (a fork should not have to import it)
 
 import rolf
+from rolf.errors import StorageUnavailable
 from rolf.experiments import live
 from rolf.experiments.storage import postgres, sqlite  # noqa: F401
 
 rolf.open_experiment("memory://", "warm", features=np.eye(3), policy="ucb").ask()
 
 
-def work(url, name, path):
-    """Ask and tell forever; write down each acknowledged decision and reward."""
-    live.SNAPSHOT_INTERVAL = 150  # so that processes are killed during snapshots too
-    acknowledged = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    experiment = rolf.open_experiment(url, name)
-    while True:
-        decisions = experiment.ask(2)
+class Worker:
+    """Asks and tells for ever, and writes down each acknowledged decision and reward."""
+
+    def __init__(self, url, name, path):
+        live.SNAPSHOT_INTERVAL = 150  # so that processes are killed during snapshots too
+        self.url, self.name, self.path = url, name, Path(path)
+        self.acknowledged = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self.experiment = rolf.open_experiment(url, name)
+        self.chance = random.Random(str(path))
+
+    def run(self):
+        others = [self.fork, self.copy, self.back_up, self.restart]
+        while True:
+            try:
+                self.round()
+                if self.chance.random() < 0.1:
+                    self.chance.choice(others)()
+            except StorageUnavailable:  # the server restarts
+                time.sleep(0.05)
+
+    def round(self):
+        decisions = self.experiment.ask(2)
         for decision in decisions:
-            os.write(acknowledged, f"ask {decision.id} {decision.arm}\n".encode())
+            self.note("ask", decision.id, decision.arm)
         for decision in decisions:
             reward = int(decision.id.rpartition("-")[2]) % 7
-            experiment.tell(decision, reward)
-            os.write(acknowledged, f"tell {decision.id} {reward}\n".encode())
+            self.experiment.tell(decision, reward)
+            self.note("tell", decision.id, reward)
+
+    def note(self, call, id, value):
+        os.write(self.acknowledged, f"{call} {id} {value}\n".encode())
+
+    def fork(self):
+        """Work in a forked process too, at the same time."""
+        pid = os.fork()
+        if not pid:
+            try:
+                self.round()
+                os._exit(0)
+            except StorageUnavailable:
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+        self.round()
+        assert os.waitpid(pid, 0)[1] == 0
+
+    def copy(self):
+        """Read the files of the database, as a careless backup does."""
+        if self.url.startswith("sqlite"):
+            source = Path(self.url.removeprefix("sqlite:///"))
+            for each in source.parent.glob(f"{source.name}*"):
+                shutil.copy(each, f"{self.path}-{each.name}")
+
+    def back_up(self):
+        """Back up the experiment, and look whether everything is there."""
+        known = self.experiment.counts()
+        backup = self.path.with_suffix(".db")
+        backup.unlink(missing_ok=True)
+        self.experiment.backup(backup)
+        with rolf.open_experiment(f"sqlite:///{backup}", self.name) as copy:
+            asked, told = copy.counts()
+        assert asked >= known.asked
+        assert told >= known.told
+
+    def restart(self):
+        self.experiment.close()
+        self.experiment = rolf.open_experiment(self.url, self.name)
+
+
+def work(url, name, path):
+    Worker(url, name, path).run()

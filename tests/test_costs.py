@@ -14,8 +14,8 @@ from rolf.errors import UnknownExperiment
 from rolf.experiments import experiment as experiment_module
 from rolf.experiments import replica as replica_module
 from rolf.experiments.backup import fill_experiment
-from rolf.experiments.storage import postgres, sql, sqlite, sqlite_file
-from rolf.experiments.storage.base import DECISION, PART, Row, Snapshot, import_name
+from rolf.experiments.storage import postgres, sqlite, sqlite_file
+from rolf.experiments.storage.base import ABANDONED, DECISION, PART, Row, Snapshot, import_name
 from rolf.experiments.storage.urls import connect
 from rolf.testing.storage import (
     FEATURES,
@@ -217,7 +217,7 @@ def test_what_a_dead_process_left_is_cleared_up(shared_url):
     play(experiment, 5)
     store._delete(record.id)
     recent = store.create(record._replace(name=import_name()))
-    old = store.create(record._replace(name=f" {int(time.time() - 2 * sql.ABANDONED)} x"))
+    old = store.create(record._replace(name=f" {int(time.time() - 2 * ABANDONED)} x"))
     for hidden in (old, recent):
         store.append(hidden.id, [decision_row(1)])
     assert rolf.list_experiments(shared_url) == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -22,6 +23,7 @@ from rolf.errors import (
     UnknownExperiment,
 )
 from rolf.experiments.storage.base import (
+    ABANDONED,
     PART,
     LogRow,
     Record,
@@ -95,8 +97,12 @@ def back_up(
     if not target.parent.is_dir():
         raise InvalidArgument("path", str(target), "a file in a folder that exists")
     chosen = store.names() if names is None else list(names)
+    prefix = f".{target.name}.partial-"
+    for left in target.parent.glob(f"{prefix}*"):  # by a process that was killed
+        if left.stat().st_mtime < time.time() - ABANDONED:
+            shutil.rmtree(left, ignore_errors=True)
     try:
-        with tempfile.TemporaryDirectory(prefix=".rolf-backup", dir=target.parent) as folder:
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as folder:
             partial = Path(folder) / "backup.db"
             copy = connect(f"sqlite:///{partial}")
             try:

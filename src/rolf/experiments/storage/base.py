@@ -38,6 +38,9 @@ PART = 1_000
 #: names of experiments that are not there yet: an import fills them, and renames them at the end
 HIDDEN = " "
 
+#: seconds after which an import or a backup that has not ended counts as abandoned
+ABANDONED = 86_400.0
+
 #: a row as read from the log: a ``Row``, or a plain tuple in its order
 LogRow: TypeAlias = tuple[Any, ...]
 

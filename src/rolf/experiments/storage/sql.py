@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from rolf.experiments.storage.base import (
+    ABANDONED,
     COLUMNS,
     FIELDS,
     HIDDEN,
@@ -24,7 +25,6 @@ T = TypeVar("T")
 Execute: TypeAlias = Callable[..., list[Any]]
 
 MAX_SEQ = 2**62
-ABANDONED = 86_400.0  # seconds after which an import that has not ended counts as abandoned
 NAMES = ", ".join(Record._fields[1:])
 CREATE = f"""
 INSERT INTO rolf_experiments ({NAMES}) VALUES ({", ".join("?" * (len(Record._fields) - 1))})
@@ -114,8 +114,9 @@ class SQLStore(Store):
 
     def _clear_up(self) -> None:
         """Delete abandoned imports, and logs without an experiment, part by part."""
-        for id, name in self._query("SELECT id, name FROM rolf_experiments WHERE name < '!'"):
-            if name.startswith(HIDDEN) and import_began(name) < time.time() - ABANDONED:
+        hidden = "SELECT id, name FROM rolf_experiments WHERE substr(name, 1, 1) = ?"
+        for id, name in self._query(hidden, (HIDDEN,)):
+            if import_began(name) < time.time() - ABANDONED:
                 self._delete(id)
         for (experiment,) in self._query(ORPHANS):
             self._delete_log(experiment)
