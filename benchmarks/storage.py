@@ -4,10 +4,15 @@ Throughput: ask and tell against bare inserts of one row, each a durable transac
 database, in alternating blocks of the same run; with one process and with four. An ask and a tell
 are two durable transactions, so an ask with its tell takes at least as long as two inserts.
 
+Batches: rewards per second of CPU time, the database's included, told 1,000 and 20,000 at a time
+in a log of 100,000 decisions; and how long an ask of another process takes meanwhile.
+
 Size: how long it takes to open an experiment with many rewarded decisions from its snapshot, and
 to fold its whole log from scratch.
 
-    python benchmarks/storage.py [--seconds 0.5] [--blocks 20] [--decisions 1000000]
+Arms: how long a status takes with 5,000 arms, and how large the snapshot is.
+
+    python benchmarks/storage.py [--seconds 0.5] [--blocks 20] [--decisions 1000000] [--only ...]
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 import rolf
 from rolf.experiments.opening import create
@@ -142,7 +148,89 @@ def size(url: str, name: str, decisions: int, policy: str) -> None:
         f"{rebuilt:.1f} s, snapshot {'equal' if same else 'DIFFERENT'}",
         flush=True,
     )
+    print(
+        f"{name:11} {stored_bytes(url) / decisions:.0f} bytes for a rewarded decision", flush=True
+    )
     again.delete(confirm="large")
+
+
+def stored_bytes(url: str) -> int:
+    """The size of the log, indexes included, roughly."""
+    if url.startswith("sqlite"):
+        with sqlite3.connect(url.removeprefix("sqlite:///")) as lite:
+            lite.execute("PRAGMA wal_checkpoint")
+            pages = lite.execute("PRAGMA page_count").fetchone()[0]
+            return int(pages * lite.execute("PRAGMA page_size").fetchone()[0])
+    import psycopg
+
+    with psycopg.connect(url) as big:
+        row = big.execute("SELECT pg_total_relation_size('rolf_log')").fetchone()
+        return int(row[0]) if row else 0
+
+
+def cpu_time(server: Any) -> float:
+    """Seconds of CPU time, of this process and of the server's processes."""
+    total = time.process_time()
+    if server is not None:
+        postmaster = psutil.Process(server.get_postmaster_info().process.pid)
+        total += sum(sum(each.cpu_times()[:2]) for each in postmaster.children(recursive=True))
+    return total
+
+
+def keep_asking(url: str, started: Any, stop: Any, out: Any) -> None:
+    """Ask for as long as another process tells; reports the longest time that an ask took."""
+    experiment = rolf.open_experiment(url, "batches")
+    experiment.ask()
+    started.set()
+    longest = 0.0
+    while not stop.is_set():
+        start = time.perf_counter()
+        experiment.ask()
+        longest = max(longest, time.perf_counter() - start)
+        time.sleep(0.002)
+    out.put(longest)
+
+
+def batches(url: str, name: str, server: Any) -> None:
+    """Rewards told in batches, while another process asks."""
+    experiment = rolf.open_experiment(url, "batches", features=FEATURES, policy="ucb", seed=1)
+    waiting = [each.id for _ in range(4) for each in experiment.ask(25_000)]
+    for size, repeats in ((1_000, 10), (20_000, 3)):
+        before = cpu_time(server)
+        for _ in range(repeats):
+            batch, waiting = waiting[:size], waiting[size:]
+            experiment.tell_many([(id, 0.5) for id in batch])
+        rate = size * repeats / (cpu_time(server) - before)
+        print(f"{name:11} {size} rewards at a time: {rate:.0f} per second of CPU time", flush=True)
+    context = multiprocessing.get_context("spawn")
+    started, stop, out = context.Event(), context.Event(), context.Queue()
+    other = context.Process(target=keep_asking, args=(url, started, stop, out))
+    other.start()
+    started.wait()
+    experiment.tell_many([(id, 0.5) for id in waiting[:20_000]])
+    stop.set()
+    print(f"{name:11} longest ask of another process meanwhile: {1000 * out.get():.0f} ms")
+    other.join()
+    experiment.delete(confirm="batches")
+
+
+def many_arms(url: str, policy: str, arms: int = 5_000, size: int = 20) -> None:
+    """The status and the snapshot of an experiment with many arms."""
+    rng = np.random.default_rng(5)
+    features = rng.standard_normal((arms, size))
+    experiment = rolf.open_experiment(url, policy, features=features, policy=policy, seed=1)
+    decisions = experiment.ask(200)
+    experiment.tell_many([(each, rng.normal()) for each in decisions])
+    experiment.status()
+    start = time.perf_counter()
+    experiment.status()
+    seconds = time.perf_counter() - start
+    snapshot = len(experiment._replica.dump().state)
+    print(
+        f"{policy:11} {arms} arms, {size} features: status in {seconds:.2f} s, "
+        f"snapshot of {snapshot / 1e6:.1f} MB",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -151,7 +239,8 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=20)
     parser.add_argument("--decisions", type=int, default=1_000_000)
     parser.add_argument("--policy", default="rolf-lasso")
-    parser.add_argument("--skip", choices=["throughput", "size"])
+    parts = ["throughput", "batches", "size", "arms"]
+    parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--only", choices=["SQLite", "PostgreSQL"])
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="rolf-storage"))
@@ -166,10 +255,14 @@ def main() -> None:
         for name, url in urls.items():
             if args.only not in (None, name):
                 continue
-            if args.skip != "throughput":
+            if "throughput" in args.parts:
                 throughput(url, name, args.seconds, args.blocks, args.policy)
-            if args.skip != "size":
+            if "batches" in args.parts:
+                batches(url, name, server if name == "PostgreSQL" else None)
+            if "size" in args.parts:
                 size(url, name, args.decisions, args.policy)
+        for name in ("rolf-bayes", "ucb", "rolf-lasso") if "arms" in args.parts else ():
+            many_arms(f"memory://{name}", name)
     finally:
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)

@@ -71,8 +71,7 @@ class Experiment:
     def _exclusive(self) -> Iterator[None]:
         """One call at a time. After an interrupted call the state is read from the log again."""
         with self._lock:
-            if self._closed:
-                raise ExperimentError(f"experiment {self.name!r} is closed; open it again")
+            self._check_open()
             if self._unfinished:
                 self._live.fold()
             else:
@@ -88,6 +87,10 @@ class Experiment:
                     raise KeyboardInterrupt from error
                 raise
             self._unfinished = False
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ExperimentError(f"experiment {self.name!r} is closed; open it again")
 
     def before_fork(self) -> None:
         """Nothing: a call in another thread may take long, and goes on in this process."""
@@ -250,8 +253,8 @@ class Experiment:
 
     def log(self) -> list[Row]:
         """All rows of the log, in their order."""
-        with self._exclusive():
-            return [Row(*row) for row in log_rows(self._store, self._record.id)]
+        self._check_open()
+        return [Row(*row) for row in log_rows(self._store, self._record.id)]
 
     # --- arms that come and go ---
 
@@ -312,8 +315,8 @@ class Experiment:
 
         ``rolf restore`` puts it into another database; it can also be opened where it is.
         """
-        with self._exclusive():
-            back_up(self._store, path, [self.name])
+        self._check_open()
+        back_up(self._store, path, [self.name])
 
     def delete(self, *, confirm: str) -> None:
         """Delete the experiment with all its decisions and rewards; ``confirm`` is its name."""
