@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rolf.arms.files import numbers, read_table
+from rolf.arms.files import check_columns, numbers, read_table
 from rolf.arms.table import Arms
 from rolf.checks import vector
 from rolf.errors import InvalidArgument
@@ -147,6 +147,7 @@ def read_log(path: str | Path) -> Log:
     """
     table = read_table(path, text=("arm", "item_id", "id"))
     names = table.column_names
+    check_columns(path, names)
     open_bandit = "arm" not in names and "item_id" in names
     required = OPEN_BANDIT if open_bandit else OWN
     if missing := [name for name in required if name not in names]:
