@@ -81,7 +81,7 @@ def test_some_damage(name):
 @every_policy
 @pytest.mark.parametrize("seed", range(4))
 def test_much_damage(name, seed):
-    storm(name, 150, seed)
+    storm(name, 400, seed)
 
 
 @every_policy
@@ -226,6 +226,37 @@ def test_decisions_out_of_range_are_refused(name, damage):
     pending = {**state["pending"], key: {**state["pending"][key], **damage}}
     with pytest.raises(IncompatibleState, match="damaged"):
         rolf.Policy.from_state({**state, "pending": pending})
+
+
+@pytest.mark.parametrize("value", [-1, 10**6])
+def test_what_cannot_be_computed_again_is_refused(value):
+    state = list(good_states("rolf-lasso"))[1]
+    with pytest.raises(IncompatibleState, match="last"):
+        rolf.Policy.from_state(with_entry(state, "belief.last", value))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"columns": ["x"]},
+        {"columns": [*"abcd"]},
+        {"labels": [*"abcde"]},
+        {"labels": [*"abcdefa"]},
+        {"labels": "abcdef"},
+        {"labels": [[]] * 6},
+    ],
+)
+def test_names_that_do_not_fit_are_refused(names):
+    with pytest.raises(IncompatibleState, match="damaged"):
+        rolf.Policy.from_state({**make("rolf-varying").state(), **names})
+
+
+def test_arrays_that_the_state_does_not_have_are_refused():
+    state = make("ucb").state()
+    for path in ("clock.T", "belief", "__class__", "belief.counts.base", "nothing"):
+        more = {**state["state"], path: pack(np.zeros(2))}
+        with pytest.raises(IncompatibleState, match="has no"):
+            rolf.Policy.from_state({**state, "state": more})
 
 
 def test_a_decision_is_not_issued_twice():

@@ -101,12 +101,21 @@ def _read_parquet(path: Path) -> pa.Table:
         for batch in file.iter_batches(BATCH):
             size += sum(_decoded_size(column) for column in batch.columns)
             _check_bytes(path, size)
-            batches.append(batch)
-        table = pa.Table.from_batches(batches, file.schema_arrow)
-    for i, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(field.type.value_type))
+            batches.append(_without_dictionaries(batch))
+        nothing = _without_dictionaries(file.schema_arrow.empty_table())
+    table = pa.Table.from_batches(batches) if batches else nothing
     return table.replace_schema_metadata(schema.metadata)
+
+
+def _without_dictionaries(rows: Any) -> Any:
+    """Rows with text in the place of numbers of texts."""
+    import pyarrow as pa
+
+    for i, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type):
+            column = rows.column(i).cast(field.type.value_type)
+            rows = rows.set_column(i, field.name, column)
+    return rows
 
 
 def _check_metadata(path: str | Path, metadata: Any) -> None:
