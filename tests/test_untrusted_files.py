@@ -244,7 +244,7 @@ def bomb_of_rows(path):
 def bomb_of_text(path):
     """One long text in every row."""
     text = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), ["x" * 100_000])
-    pq.write_table(pa.table({"arm": text}), path, compression="zstd")
+    pq.write_table(pa.table({"arm": text}), path, compression="zstd", store_schema=False)
 
 
 def bomb_of_lists(path):
@@ -351,6 +351,17 @@ def test_damaged_results_are_refused(tmp_path):
     pq.write_table(table.replace_schema_metadata({b"rolf": b"["}), path)
     with pytest.raises(RolfError, match="not written by rolf"):
         load_result(path)
+
+
+def test_no_class_takes_rewards_beyond_arithmetic():
+    policy = rolf.UCB(FEATURES)
+    policy.reward_range = (-np.inf, np.inf)
+    with pytest.raises(InvalidArgument, match=r"reward: .*1e\+100"):
+        policy.tell(policy.ask(), 1e101)
+    counts = np.ones(len(FEATURES))
+    for totals in ((counts, counts, counts * 1e300), (counts * 2.0**60, counts, counts)):
+        with pytest.raises(InvalidArgument, match=r"squares|counts"):
+            policy.learn_totals(*totals)
 
 
 def test_a_number_of_thousands_of_digits_has_a_message():
