@@ -1,12 +1,12 @@
 # make run        the environment, the install, and the main job: results into out/
 # make test       the environment, the install, and every check that ends in five minutes
-# make test-slow  the tests that take longer
+# make test-slow  the tests that take longer, some of them with bounds checks in compiled code
 # make docs       every figure of the documentation again, then the site, in site/
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed.stamp
 
-.PHONY: run test test-slow docs figures lint types imports unit bench peers format clean
+.PHONY: run test test-slow bounds docs figures lint types imports unit bench peers format clean
 
 run: $(INSTALLED)
 	$(BIN)/rolf compile
@@ -16,7 +16,20 @@ test: lint types imports unit
 
 test-slow: $(INSTALLED)
 	$(BIN)/rolf compile
-	$(BIN)/pytest -n 2 -m slow
+	$(BIN)/pytest -n 2 -m slow --ignore tests/test_damaged_states.py
+	$(MAKE) bounds
+
+# Everything that runs compiled code of estimators and policies, slow tests included, where
+# reading beyond the end of an array is an error. Numba does not tell such code from any other in
+# its cache, so it has a folder of its own.
+CHECKED := NUMBA_BOUNDSCHECK=1 ROLF_CACHE_DIR=$(CURDIR)/.venv/checked-code
+COMPILED := $(addprefix tests/test_,$(addsuffix .py,kernel engine environments linalg lasso oracle \
+	bayes bayes_promises baselines click_policies coupling policies user_policies saving \
+	old_states replay damaged_states))
+
+bounds: $(INSTALLED)
+	$(CHECKED) $(BIN)/rolf compile
+	$(CHECKED) $(BIN)/pytest -n 2 -m '' $(COMPILED)
 
 docs: figures
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

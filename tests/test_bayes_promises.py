@@ -87,7 +87,7 @@ def test_equal_rewards_say_nothing_about_scales(name):
 
 
 @BOTH
-@pytest.mark.parametrize("reward", [1e141, -1e300])
+@pytest.mark.parametrize("reward", [1e101, -1e300])
 def test_rewards_beyond_arithmetic_are_refused(name, reward):
     policy = rolf.policy_class(name)(FEATURES, seed=0)
     more = {"features": FEATURES} if policy.varying else {}
@@ -100,7 +100,7 @@ def test_rewards_beyond_arithmetic_are_refused(name, reward):
         policy.learn([0], [reward], **rows)
     assert policy.state() == before
     for sign in (1.0, -1.0, 0.5):
-        policy.tell(decision, sign * 1e140)
+        policy.tell(decision, sign * 1e100)
         decision = policy.ask(**more)
     assert np.isfinite(policy.intervals(**more)).all()
 
@@ -201,7 +201,7 @@ def test_bad_widths(name, width):
 
 
 def test_features_that_say_nothing_are_allowed():
-    for features in (np.ones((4, 2)), np.zeros((4, 1)), np.eye(4), np.ones((4, 1)) * 1e300):
+    for features in (np.ones((4, 2)), np.zeros((4, 1)), np.eye(4), np.ones((4, 1)) * 1e70):
         policy = rolf.RoLFBayes(features, seed=0)
         assert policy.params.model.rows.shape[1] == (4 if features.shape == (4, 4) else 1)
         rng = np.random.default_rng(0)
@@ -251,3 +251,14 @@ def test_it_beats_rolf_and_its_varying_version():
     family = rolf.environments.varying(arms=10, observed=5)
     ours, theirs = rolf.simulate(both, family, rounds=600, runs=10, seed=1).regret[:, :, -1]
     assert (ours < theirs).all()
+
+
+def test_features_far_from_all_others_do_not_end_in_nothing():
+    policy = rolf.RoLFBayesVarying(FEATURES, seed=0)
+    rng = np.random.default_rng(0)
+    for turn in range(60):
+        table = FEATURES.copy()
+        if turn % 7 == 3:
+            table[turn % len(table), 0] *= 10.0 ** (9 + turn % 40)
+        policy.tell(policy.ask(features=table), rng.standard_normal())
+    assert np.isfinite(policy.estimates(features=FEATURES)).all()

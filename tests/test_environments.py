@@ -296,3 +296,24 @@ def test_gymnasium_is_not_imported_with_rolf():
     code = "import rolf, sys; print('gymnasium' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("means", np.zeros(2)), ("means", [0.0] * 6), ("features", np.zeros((2, 3)))],
+)
+def test_a_problem_whose_arrays_were_replaced_by_others_is_not_played(field, value):
+    problem = environments.Problem(np.eye(6, 3), np.zeros(6))
+    setattr(problem, field, value)
+    with pytest.raises(InvalidArgument, match=f"{field}: .*shape"):
+        rolf.simulate({"u": "ucb"}, problem, rounds=5, runs=1, seed=0)
+    with pytest.raises(InvalidArgument, match=field):
+        problem.reward(0, np.random.default_rng(0))
+
+
+def test_varying_problems_whose_arrays_were_replaced_are_not_played():
+    for field, size in (("theta", 1), ("bias", 2)):
+        problem = environments.varying(arms=4, observed=3).draw(0)
+        setattr(problem, field, np.zeros(size))
+        with pytest.raises(InvalidArgument, match=field):
+            rolf.simulate({"u": "linucb-varying"}, problem, rounds=5, runs=1, seed=0)

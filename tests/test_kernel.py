@@ -5,12 +5,26 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 import rolf
 from rolf.errors import RolfError
-from rolf.kernel import body_of, cache, has_body, implement, implements, kernel
+from rolf.kernel import body_of, cache, has_body, implement, implements, kernel, looped
 from rolf.kernel.dispatch import modules
+
+
+@looped
+def entry(values, place):
+    """What stands at a place, also beyond the end."""
+    return values[place]
+
+
+@pytest.mark.skipif(not os.environ.get("NUMBA_BOUNDSCHECK"), reason="for make bounds")
+def test_compiled_code_is_checked():
+    assert entry(np.ones(3), 2) == 1.0
+    with pytest.raises(IndexError, match="out of bounds"):
+        entry(np.ones(3), 3)
 
 
 @kernel

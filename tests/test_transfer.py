@@ -199,7 +199,7 @@ def test_unreadable_logs(tmp_path):
         with pytest.raises(InvalidArgument, match=words):
             import_log(url, "x", bad, features=FEATURES, policy="ucb")
     with pytest.raises(InvalidArgument, match="an arm of the features"):
-        import_log(url, "x", good, features=LETTERS)
+        import_log(url, "x", good, features=LETTERS, policy="ucb")
     assert rolf.list_experiments(url) == ["one"]
 
 
@@ -246,7 +246,9 @@ def test_a_log_is_imported_only_into_a_policy_that_accepts_its_rewards(tmp_path)
     experiment.tell(experiment.ask(), -3.0)
     log = tmp_path / "log.parquet"
     export_log(experiment, log)
-    with pytest.raises(InvalidArgument, match=r"reward: got -3\.0, wanted .*from 0 to 1"):
+    with pytest.raises(
+        InvalidArgument, match=r"reward: got .-3\.0 in row 0., wanted .*from 0 to 1"
+    ):
         import_log("memory://range-copy", "x", log, policy="beta-ts")
     assert rolf.list_experiments("memory://range-copy") == []
     import_log("memory://range-copy", "x", log, policy=rolf.UCB)

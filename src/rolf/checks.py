@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from rolf.errors import InvalidArgument
-from rolf.types import Generator
+from rolf.types import FloatArray, Generator
+
+#: the largest reward, in absolute value: the squares of MAX_COUNT of them add up to a number
+MAX_REWARD = 1e100
+#: the largest feature, in absolute value: its fourth power is a number
+MAX_FEATURE = 1e70
+#: the most rounds, decisions or rewards: up to here a float counts without gaps
+MAX_COUNT = 2**53
 
 
 def between(
@@ -22,7 +29,10 @@ def between(
         if high == math.inf:
             limits = f"at least {low:g}" if inclusive else f"above {low:g}"
         raise InvalidArgument(argument, value, f"a number {limits}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise InvalidArgument(argument, value, "a number that a float can hold") from None
 
 
 def whole(argument: str, value: Any, least: int, most: int | None = None) -> int:
@@ -45,14 +55,31 @@ def generator(seed: Any) -> Generator:
 
 
 def as_number(reward: Any) -> float:
-    """A finite reward."""
+    """A finite reward, small enough for arithmetic."""
     try:
         value = math.nan if isinstance(reward, str) else float(reward)
     except (TypeError, ValueError, OverflowError):
         raise InvalidArgument("reward", reward, "a number") from None
     if not math.isfinite(value):
         raise InvalidArgument("reward", reward, "a finite number")
+    if abs(value) > MAX_REWARD:
+        raise InvalidArgument("reward", reward, f"a number of size up to {MAX_REWARD:g}")
     return value
+
+
+def vector(argument: str, values: Any, per: str, count: int | None = None) -> FloatArray:
+    """A copy of a list of finite numbers, one per decision or arm, optionally this many."""
+    wanted = f"{'' if count is None else f'{count} '}finite numbers, one per {per}"
+    try:
+        out = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument(argument, values, wanted) from None
+    if out.ndim != 1 or (count is not None and out.size != count):
+        raise InvalidArgument(argument, f"shape {out.shape}", wanted)
+    if not np.isfinite(out).all():
+        place = int(np.argmin(np.isfinite(out)))
+        raise InvalidArgument(argument, f"{out[place]} for {per} {place}", wanted)
+    return out
 
 
 def one_of(argument: str, value: Any, *choices: str) -> str:

@@ -33,7 +33,10 @@ class InvalidArgument(RolfError, ValueError):
     """
 
     def __init__(self, argument: str, got: object, wanted: str) -> None:
-        text = repr(got)
+        try:
+            text = repr(got)
+        except ValueError:  # a number of thousands of digits
+            text = "a number that is too long to show"
         if len(text) > 120:
             text = text[:117] + "..."
         super().__init__(f"{argument}: got {text}, wanted {wanted}")

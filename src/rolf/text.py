@@ -1,8 +1,10 @@
-"""Tables as plain text."""
+"""Tables as plain text, and text in CSV files."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Any
 
 
 def format_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
@@ -22,3 +24,24 @@ def format_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
         ]
         lines.append("  ".join(cells))
     return "\n".join(lines)
+
+
+#: what a spreadsheet takes for the start of a formula
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: text that ``harmless`` has changed, and in it what follows the apostrophe
+HARMLESS = r"^'([-=+@\t\r'])"
+
+
+def harmless(value: Any) -> Any:
+    """A value for a CSV file: an apostrophe keeps a spreadsheet from computing text.
+
+    Text that starts with an apostrophe gets one more, so that ``as_written`` can tell.
+    """
+    if isinstance(value, str) and value.startswith((*FORMULA, "'")):
+        return f"'{value}"
+    return value
+
+
+def as_written(text: str) -> str:
+    """Text as it was before ``harmless``."""
+    return re.sub(HARMLESS, r"\1", text)

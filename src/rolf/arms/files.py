@@ -1,8 +1,15 @@
-"""Read tables from files: Parquet if the name ends so, else CSV."""
+"""Read tables from files: Parquet if the name ends so, else CSV.
+
+A small file can be written so that it fills the memory once it is read. So what it will take is
+estimated before, and counted while it is read.
+"""
 
 from __future__ import annotations
 
 import math
+import os
+import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,35 +17,192 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rolf.errors import InvalidArgument, RolfError
+from rolf.text import HARMLESS, as_written, harmless
 from rolf.types import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PARQUET = (".parquet", ".pq")
+#: the largest table that is read
+MAX_ROWS, MAX_COLUMNS = 20_000_000, 100_000
+#: what a table may take in memory: this much, or, as a log of ten million decisions takes more,
+#: this many times the size of its file; but never more than the largest
+FREE_BYTES, TIMES_FILE, MAX_BYTES = 100_000_000, 100, 16_000_000_000
+#: bytes of CSV that are looked at, and rows of Parquet that are read, at a time
+BLOCK, BATCH = 1 << 22, 1 << 16
 
 
 def read_table(path: str | Path, text: Sequence[str] = ()) -> pa.Table:
     """Read a table; the columns named in ``text`` are kept as text, as written."""
     import pyarrow as pa
-    from pyarrow import csv, parquet
 
     source = Path(path)
     try:
         source.open("rb").close()
-        if source.suffix.lower() in PARQUET:
-            table = parquet.read_table(source)
-        else:
-            types = dict.fromkeys(text, pa.string())
-            table = csv.read_csv(source, convert_options=csv.ConvertOptions(column_types=types))
+        parquet = source.suffix.lower() in PARQUET
+        table = _read_parquet(source) if parquet else _read_csv(source, text)
+        return _as_text(table, text)
     except OSError as error:
         raise RolfError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise RolfError(f"{path}: is neither CSV nor Parquet ({error})") from None
+
+
+def check_parquet(path: str | Path) -> None:
+    """Raise if a Parquet file says that its table is too large to be read."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        _check_metadata(path, file.metadata)
+
+
+def _allowance(path: str | Path) -> int:
+    """How many bytes the table of a file may take."""
+    return min(MAX_BYTES, max(FREE_BYTES, TIMES_FILE * os.path.getsize(path)))
+
+
+def _check_size(path: str | Path, rows: int, columns: int) -> None:
+    if rows > MAX_ROWS:
+        raise InvalidArgument(str(path), f"{rows:,} rows or more", f"at most {MAX_ROWS:,} rows")
+    if columns > MAX_COLUMNS:
+        wanted = f"at most {MAX_COLUMNS:,} columns"
+        raise InvalidArgument(str(path), f"{columns:,} columns or more", wanted)
+
+
+def _check_bytes(path: str | Path, count: int) -> None:
+    if count > _allowance(path):
+        wanted = f"a table of at most {_allowance(path):,} bytes, for a file of this size"
+        raise InvalidArgument(str(path), f"{count:,} bytes or more", wanted)
+
+
+# --- Parquet -----------------------------------------------------------------------------------
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    """A Parquet file, row by row until it is too large.
+
+    Text is read as it is stored, as numbers of the entries of a dictionary: a single long entry
+    may stand in every row.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        _check_metadata(path, file.metadata)
+        schema = file.schema_arrow
+        for field in schema:
+            if pa.types.is_nested(field.type):
+                expected = "columns of numbers or text"
+                raise InvalidArgument(f"{path}: {field.name}", str(field.type), expected)
+        texts = [each.name for each in schema if _is_text(each.type)]
+    with parquet.ParquetFile(path, read_dictionary=texts) as file:
+        batches, size = [], 0
+        for batch in file.iter_batches(BATCH):
+            size += sum(_decoded_size(column) for column in batch.columns)
+            _check_bytes(path, size)
+            batches.append(_without_dictionaries(batch))
+        nothing = _without_dictionaries(file.schema_arrow.empty_table())
+    table = pa.Table.from_batches(batches) if batches else nothing
+    return table.replace_schema_metadata(schema.metadata)
+
+
+def _without_dictionaries(rows: Any) -> Any:
+    """Rows with text in the place of numbers of texts."""
+    import pyarrow as pa
+
+    for i, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type):
+            column = rows.column(i).cast(field.type.value_type)
+            rows = rows.set_column(i, field.name, column)
+    return rows
+
+
+def _check_metadata(path: str | Path, metadata: Any) -> None:
+    _check_size(path, metadata.num_rows, metadata.num_columns)
+    stored = cells = 0
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for i in range(row_group.num_columns):
+            chunk = row_group.column(i)
+            stored += chunk.total_uncompressed_size
+            cells += chunk.num_values
+    _check_bytes(path, max(stored, 8 * max(cells, metadata.num_rows)))
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_binary(kind)
+        or types.is_large_binary(kind)
+    )
+
+
+def _decoded_size(column: Any) -> int:
+    """Bytes that a column takes once the entries of its dictionary stand in its rows."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    if not _is_text(column.type.value_type):
+        return 16 * len(column)
+    lengths = compute.binary_length(column.dictionary).take(column.indices)
+    return 8 * len(column) + int(compute.sum(lengths).as_py() or 0)
+
+
+# --- CSV ---------------------------------------------------------------------------------------
+
+
+def _read_csv(path: Path, text: Sequence[str]) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import compute, csv
+
+    _check_csv(path)
+    types = dict.fromkeys((*text, *map(harmless, text)), pa.string())
+    table = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=types))
+    for i, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            values = compute.replace_substring_regex(table.column(i), HARMLESS, r"\1")
+            table = table.set_column(i, field.name, values)
+    return table.rename_columns([as_written(each) for each in table.column_names])
+
+
+def _check_csv(path: Path) -> None:
+    """Refuse a CSV file that is too large, also one that only becomes so when it is unpacked."""
+    import pyarrow as pa
+
+    size = lines = columns = 0
+    with pa.input_stream(str(path), compression="detect") as stream:
+        while block := stream.read(BLOCK):
+            if not lines:
+                columns += re.split(rb"[\r\n]", block, maxsplit=1)[0].count(b",")
+            lines += max(block.count(b"\n"), block.count(b"\r"))
+            size += len(block)
+            _check_size(path, lines - 1, columns + 1)
+            _check_bytes(path, size)
+
+
+# --- columns -----------------------------------------------------------------------------------
+
+
+def _as_text(table: pa.Table, text: Sequence[str]) -> pa.Table:
+    import pyarrow as pa
+
     for i, name in enumerate(table.column_names):
         if name in text and table.column(i).type != pa.string():
             table = table.set_column(i, name, table.column(i).cast(pa.string()))
     return table
+
+
+def check_columns(source: str | Path, columns: Sequence[str]) -> None:
+    """Raise if two columns of a table have one name."""
+    if twice := [name for name, count in Counter(columns).items() if count > 1]:
+        raise InvalidArgument(f"{source}: columns", f"{twice[0]} twice", "each column once")
 
 
 def numbers(path: str | Path, table: pa.Table, name: str) -> FloatArray:
@@ -62,5 +226,5 @@ def numbers(path: str | Path, table: pa.Table, name: str) -> FloatArray:
 def _number(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan

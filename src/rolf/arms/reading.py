@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rolf.arms.files import numbers, read_table
+from rolf.arms.files import check_columns, numbers, read_table
 from rolf.arms.table import Arms, index_labels
 from rolf.errors import InvalidArgument, RolfWarning
 from rolf.types import FloatArray
@@ -227,8 +227,7 @@ def _named_by_column(frame: Any) -> bool:
 
 
 def _check_columns(source: str, columns: list[str], rows: int) -> None:
-    if twice := _repeated(columns):
-        raise InvalidArgument(f"{source}: columns", f"{twice} twice", "each column once")
+    check_columns(source, columns)
     if not rows:
         raise InvalidArgument(source, "no rows", "one row per arm")
 

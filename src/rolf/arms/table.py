@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rolf.checks import MAX_FEATURE
 from rolf.errors import InvalidArgument, MissingExtra
 from rolf.types import FloatArray, IntArray
 
@@ -25,7 +26,7 @@ def number_table(
     """
     try:
         table = np.array(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(argument, values, "a (K, d) table of numbers") from None
     if table.ndim != 2:
         raise InvalidArgument(argument, f"shape {table.shape}", "a (K, d) table, one row per arm")
@@ -40,6 +41,10 @@ def number_table(
         raise InvalidArgument(
             argument, f"{table[row, column]} in row {row}, column {column}", "finite numbers"
         )
+    if (np.abs(table) > MAX_FEATURE).any():
+        row, column = np.argwhere(np.abs(table) > MAX_FEATURE)[0]
+        got = f"{table[row, column]} in row {row}, column {column}"
+        raise InvalidArgument(argument, got, f"numbers of size up to {MAX_FEATURE:g}")
     return table
 
 
@@ -60,11 +65,14 @@ class Arms:
         self.categories = dict(categories or {})
         names = range(features.shape[1]) if columns is None else columns
         self.columns = [str(name) for name in names]
+        if len(self.columns) != features.shape[1]:
+            expected = f"{features.shape[1]} names of columns"
+            raise InvalidArgument("features", f"{len(self.columns)}", expected)
         self.count: int = features.shape[0]
         self.named = labels is not None
         self.labels: list[Any] = list(range(self.count)) if labels is None else list(labels)
         self._positions: dict[Any, int] = {label: i for i, label in enumerate(self.labels)}
-        if len(self._positions) != self.count:
+        if len(self.labels) != self.count or len(self._positions) != self.count:
             raise InvalidArgument("features", labels, "an index that names each arm once")
 
     @classmethod

@@ -48,9 +48,10 @@ def diagnose(
 
 def _read_log(path: Path, arm: str, reward: str) -> tuple[list[Any], FloatArray, int]:
     """Arms and rewards of the rows that have a reward, and how many rows have none."""
-    from rolf.arms.files import numbers, read_table
+    from rolf.arms.files import check_columns, numbers, read_table
 
     table = read_table(path, (arm,))
+    check_columns(path, table.column_names)
     for option, name in (("--arm", arm), ("--reward", reward)):
         if name not in table.column_names:
             columns = ", ".join(table.column_names)

@@ -24,6 +24,7 @@ from rolf.cli.common import (
     warnings_as_notes,
 )
 from rolf.errors import DecisionError, InvalidArgument, RolfError
+from rolf.text import as_written
 
 if TYPE_CHECKING:
     from rolf.experiments.experiment import Experiment
@@ -260,7 +261,7 @@ def _read_rewards(path: Path) -> dict[int, tuple[str, float]]:
             rows: list[tuple[int, dict[str, Any]]] = [(reader.line_num, row) for row in reader]
     except OSError as error:
         raise RolfError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError as error:
+    except (UnicodeDecodeError, csv.Error) as error:
         raise RolfError(f"{path}: is not text ({error})") from None
     if not rows:
         expected = "a header with id and reward, and rows below it"
@@ -268,7 +269,7 @@ def _read_rewards(path: Path) -> dict[int, tuple[str, float]]:
     rewards = {}
     for line, row in rows:
         try:
-            rewards[line] = row["id"].strip(), float(row["reward"])
+            rewards[line] = as_written(row["id"].strip()), float(row["reward"])
         except KeyError:
             raise InvalidArgument(f"{path}", list(row), "columns id and reward") from None
         except ValueError:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from rolf.arms.table import Arms
-from rolf.checks import between
+from rolf.checks import between, vector
 from rolf.diagnosis import shares
 from rolf.diagnosis.result import ArmPart, Diagnosis, Share, p_value_text, share_text
 from rolf.diagnosis.shares import LackOfFit
@@ -58,7 +58,9 @@ def diagnose(features: Any, arms: Any, rewards: Any, *, level: float = 0.95) -> 
     """
     table = Arms.read(features)
     level = between("level", level, 0.0, 1.0)
-    values = _numbers(rewards)
+    values = vector("rewards", rewards, "decision")
+    if not values.size:
+        raise InvalidArgument("rewards", rewards, "at least one reward")
     if isinstance(arms, str) or not hasattr(arms, "__iter__"):
         raise InvalidArgument("arms", arms, "the arm of each reward")
     positions = table.positions(arms)
@@ -101,19 +103,6 @@ def diagnose(features: Any, arms: Any, rewards: Any, *, level: float = 0.95) -> 
         noise=noises.pooled,
         arms=_arm_parts(table, played, moments, stderr, fit, per_arm),
     )
-
-
-def _numbers(rewards: Any) -> FloatArray:
-    try:
-        values = np.array(rewards, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidArgument("rewards", rewards, "a list of numbers") from None
-    if values.ndim != 1 or not values.size:
-        raise InvalidArgument("rewards", f"shape {values.shape}", "a list of numbers")
-    if not np.isfinite(values).all():
-        place = int(np.argmin(np.isfinite(values)))
-        raise InvalidArgument("rewards", f"{values[place]} at position {place}", "finite numbers")
-    return values
 
 
 def _or_none(value: float) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from rolf.arms.table import number_table
-from rolf.checks import between
+from rolf.checks import between, vector
 from rolf.errors import InvalidArgument
 from rolf.kernel import implement, kernel
 from rolf.types import FloatArray, Generator, Seed
@@ -89,6 +89,15 @@ def kind_of_rewards(rewards: Any) -> str:
     return rewards
 
 
+def check_array(name: str, array: Any, shape: tuple[int, ...]) -> None:
+    """Refuse an array that was put in the place of one of another size: compiled code would read
+    beyond its end."""
+    same = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == shape
+    if not same:
+        got = f"shape {np.shape(array)}" if np.shape(array) != shape else array
+        raise InvalidArgument(name, got, f"floats of shape {shape}, as when the problem was made")
+
+
 class Problem:
     """One bandit problem with fixed features.
 
@@ -107,14 +116,10 @@ class Problem:
         self, features: Any, means: Any, noise: float = 0.1, *, rewards: str = "gaussian"
     ) -> None:
         table = number_table(features)
-        try:
-            values = np.array(means, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidArgument("means", means, "numbers") from None
-        if values.shape != (table.shape[0],) or not np.isfinite(values).all():
-            raise InvalidArgument("means", means, f"{table.shape[0]} finite numbers, one per arm")
+        values = vector("means", means, "arm", table.shape[0])
         self.features: FloatArray = table
         self.means: FloatArray = values
+        self._shape = table.shape
         self.rewards = kind_of_rewards(rewards)
         if rewards == "bernoulli":
             if ((values < 0.0) | (values > 1.0)).any():
@@ -130,6 +135,9 @@ class Problem:
 
     @property
     def params(self) -> Fixed:
+        """What the engine plays."""
+        check_array("features", self.features, self._shape)
+        check_array("means", self.means, self._shape[:1])
         kind = KINDS[self.rewards]
         return Fixed(self.features, self.means, float(self.means.max()), self.noise, kind)
 

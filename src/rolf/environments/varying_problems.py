@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.checks import between, generator, whole
-from rolf.environments.problem import DescribedFamily, look, respond
+from rolf.environments.problem import DescribedFamily, check_array, look, respond
 from rolf.errors import InvalidArgument
 from rolf.kernel import implement
 from rolf.types import FloatArray, Generator, Seed
@@ -75,7 +75,10 @@ class VaryingProblem:
 
     @property
     def params(self) -> Varying:
+        """What the engine plays."""
         arms, size = self.features.shape
+        check_array("theta", self.theta, (size,))
+        check_array("bias", self.bias, (arms,))
         return Varying(
             np.zeros((arms, size)),
             self.theta,

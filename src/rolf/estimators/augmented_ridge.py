@@ -128,7 +128,18 @@ def _recompute(model: AugmentedRidge, belief: AugmentedBelief, round: int) -> No
     refresh(model, belief)
 
 
+def _check_rest(model: AugmentedRidge, belief: AugmentedBelief, rounds: int) -> None:
+    if belief.seen[0] != belief.counts.sum():
+        raise ValueError("seen is not the sum of the counts")
+
+
 op.arm_estimator(
     AugmentedRidge,
-    {op.begin: _begin, op.observe: _observe, op.means: _means, op.recompute: _recompute},
+    {
+        op.begin: _begin,
+        op.observe: _observe,
+        op.means: _means,
+        op.recompute: _recompute,
+        op.check_rest: _check_rest,
+    },
 )

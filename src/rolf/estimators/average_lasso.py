@@ -83,6 +83,7 @@ def _means(model: AverageLasso, belief: AverageBelief, features: FloatArray) -> 
 
 
 def _recompute(model: AverageLasso, belief: AverageBelief, round: int) -> None:
+    belief.estimates[:] = 0.0
     if belief.total[0] > 0.0:
         fit(model, belief)
 
@@ -95,14 +96,20 @@ def _learn(model: AverageLasso, belief: AverageBelief, history: History) -> None
         _observe(model, belief, seen)
 
 
+def _check_totals(model: AverageLasso, belief: AverageBelief, rounds: int) -> None:
+    op.check_counts(belief.total[:1])
+    op.check_sums(belief.total[:1], belief.total[1:], model.clip)
+
+
 op.estimator(
     AverageLasso,
     {
+        op.check_totals: _check_totals,
         op.begin: _begin,
         op.observe: _observe,
         op.means: _means,
         op.recompute: _recompute,
         op.learn: _learn,
     },
-    Traits(totals=("total",)),
+    Traits(totals=("total",), weighs=True),
 )

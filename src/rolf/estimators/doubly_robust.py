@@ -36,6 +36,7 @@ from rolf.estimators.operations import (
     add_totals,
     arm_totals,
 )
+from rolf.estimators.support import check_gram, check_lasso
 from rolf.kernel import looped, shared
 from rolf.linalg import assign, matvec, weighted_gram
 from rolf.theory import penalty_growth
@@ -193,9 +194,20 @@ def _learn_totals(model: RobustLasso, belief: RobustBelief, totals: ArmTotals) -
     belief.last[0] = 0
 
 
+def _check_rest(model: RobustLasso, belief: RobustBelief, rounds: int) -> None:
+    if not 0 <= belief.last[0] <= rounds:
+        raise ValueError(f"last is {belief.last[0]}, after {rounds} rounds")
+    check_lasso(belief.imputation)
+    check_lasso(belief.main)
+    check_gram(belief.imputation.gram, model.matrix, belief.counts)
+    if not np.allclose(belief.main.gram, model.gram, rtol=1e-6, atol=1e-9 * model.gram.max()):
+        raise ValueError("main.gram is not that of the features")
+
+
 op.arm_estimator(
     RobustLasso,
     {
+        op.check_rest: _check_rest,
         op.begin: _begin,
         op.observe: _observe,
         op.means: _means,

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.estimators.operations import Traits
-from rolf.estimators.scales import LARGEST
+from rolf.checks import MAX_FEATURE, MAX_REWARD
+from rolf.estimators.operations import Traits, check_counts, check_moments, check_sums
+from rolf.estimators.scales import check_evidence, evidence_agrees
 from rolf.kernel import kernel
 from rolf.types import FloatArray, IntArray
 
@@ -109,7 +110,47 @@ class MixturePosterior(NamedTuple):
 def posterior_traits(totals: tuple[str, ...], derived: tuple[str, ...]) -> Traits:
     """What saving and merging have to know of a belief with an anchor and components."""
     paths = tuple(f"components.{name}" for name in derived)
-    return Traits(totals, ("anchor",), paths, LARGEST, align_levels)
+    return Traits(totals, ("anchor",), paths, align=align_levels, agrees=_agrees)
+
+
+def check_anchored(model: Any, belief: Any, rounds: int) -> None:
+    """``check_totals`` for a belief with an anchor."""
+    totals = getattr(belief, "totals", belief)
+    check_counts(totals.counts)
+    check_sums(totals.counts, totals.sums, 2.0 * MAX_REWARD)  # both sides of the anchor
+    rewards = totals.counts if totals.squares.size > 1 else totals.counts.sum()
+    check_sums(rewards, totals.squares, (2.0 * MAX_REWARD) ** 2)
+    if abs(belief.anchor[0]) > MAX_REWARD:
+        raise ValueError("anchor is no reward")
+    if hasattr(totals, "moment"):  # features vary
+        _check_moments(totals)
+
+
+def check_components(model: Any, belief: Any, rounds: int) -> None:
+    """``check_rest`` for a belief with components."""
+    counts = getattr(belief, "totals", belief).counts
+    check_evidence(belief.components.evidence, counts)
+    loose = getattr(belief.components, "loose", None)
+    if loose is not None and (loose <= 0.0).any():
+        raise ValueError("loose is not above 0")
+
+
+def _check_moments(totals: Any) -> None:
+    """Raise ValueError if rows with these sums per arm cannot have these second moments."""
+    check_moments(totals.moment, totals.cross, int(totals.counts.sum()))
+    check_sums(totals.counts[:, None], totals.rows, 2.0 * MAX_FEATURE)
+    averages = totals.rows / np.maximum(totals.counts, 1.0)[:, None]
+    within = np.linalg.eigvalsh(totals.moment - averages.T @ totals.rows)
+    if within[0] < -1e-6 * np.trace(totals.moment):
+        raise ValueError("moment does not go with the rows")
+    # Cauchy and Schwarz, with much room for what rounding leaves of small squares
+    most = np.diag(totals.moment) * np.abs(totals.squares[0])
+    if (totals.cross**2 > 1e12 * most).any():
+        raise ValueError("cross does not go with moment and squares")
+
+
+def _agrees(saved: Any, recomputed: Any) -> bool:
+    return evidence_agrees(saved.components.evidence, recomputed.components.evidence)
 
 
 def align_levels(beliefs: list[dict[str, FloatArray]]) -> list[dict[str, FloatArray]]:

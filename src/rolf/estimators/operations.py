@@ -7,12 +7,12 @@ are compiled as well; the others run as Python only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from rolf.checks import MAX_COUNT, MAX_FEATURE, MAX_REWARD
 from rolf.kernel import implement, kernel
 from rolf.types import FloatArray, IntArray
 
@@ -59,6 +59,23 @@ def learn_totals(model: Any, belief: Any, totals: ArmTotals) -> None:
     raise NotImplementedError
 
 
+@kernel
+def check_totals(model: Any, belief: Any, rounds: int) -> None:
+    """Raise ValueError if no rewards of so many rounds have the totals of this belief.
+
+    This and ``check_rest`` are for beliefs that were saved, where a wrong value may do more harm
+    than a wrong estimate. All their numbers are finite. Both are optional, and take no longer
+    than reading the belief.
+    """
+    raise NotImplementedError
+
+
+@kernel
+def check_rest(model: Any, belief: Any, rounds: int) -> None:
+    """Raise ValueError if something beside the totals cannot follow from them."""
+    raise NotImplementedError
+
+
 class Observation(NamedTuple):
     """A reward: the arm and the features (d,) it had, the round in which the reward came, and
     with which chance the arm was chosen."""
@@ -88,6 +105,10 @@ class ArmTotals(NamedTuple):
     level: float
 
 
+#: a function of a saved belief and of one recomputed from its totals
+Agrees: TypeAlias = Callable[[Any, Any], bool]
+#: how far two may be apart that differ by rounding, relative to the largest value
+ROUNDING = 1e-6
 #: operations with their bodies
 Table: TypeAlias = Mapping[Callable[..., Any], Callable[..., Any]]
 
@@ -101,13 +122,18 @@ class Traits(NamedTuple):
         derived: arrays too large to save: they are recomputed.
         largest: the largest reward, in absolute value, that the arithmetic can hold.
         align: brings the totals of several beliefs, by name, to where they can be added.
+        agrees: whether a saved belief agrees with the one recomputed from its totals; by default
+            all arrays have to be the same up to rounding.
+        weighs: whether rewards are weighed by the chance with which their arm was chosen.
     """
 
     totals: tuple[str, ...]
     common: tuple[str, ...] = ()
     derived: tuple[str, ...] = ()
-    largest: float = math.inf
+    largest: float = MAX_REWARD
     align: Callable[[list[dict[str, FloatArray]]], list[dict[str, FloatArray]]] | None = None
+    agrees: Agrees | None = None
+    weighs: bool = False
 
 
 _traits: dict[type, Traits] = {}
@@ -128,10 +154,13 @@ def arm_estimator(
     model: type,
     table: Table,
     derived: tuple[str, ...] = (),
+    agrees: Agrees | None = None,
 ) -> None:
     """An estimator whose belief follows from the counts and sums of every arm."""
-    learning: Table = {learn: add_history, learn_totals: add_totals}
-    estimator(model, {**learning, **table}, Traits(("counts", "sums"), derived=derived))
+    defaults: Table = {learn: add_history, learn_totals: add_totals, check_totals: check_arms}
+    estimator(
+        model, {**defaults, **table}, Traits(("counts", "sums"), derived=derived, agrees=agrees)
+    )
 
 
 # --- for beliefs that hold counts and sums of every arm --------------------------------------
@@ -155,3 +184,41 @@ def add_totals(model: Any, belief: Any, totals: ArmTotals) -> None:
     """``learn_totals`` for a belief with counts and sums."""
     belief.counts[:] += totals.counts
     belief.sums[:] += totals.sums + totals.level * totals.counts
+
+
+def check_arms(model: Any, belief: Any, rounds: int) -> None:
+    """``check_totals`` for a belief with counts and sums."""
+    check_counts(belief.counts)
+    check_sums(belief.counts, belief.sums)
+
+
+def check_counts(counts: FloatArray) -> None:
+    """Refuse numbers of rewards that are none."""
+    if (counts < 0.0).any() or (counts > MAX_COUNT).any() or (counts != np.floor(counts)).any():
+        raise ValueError("counts are not all whole numbers, at least 0")
+
+
+def check_sums(counts: FloatArray, sums: FloatArray, largest: float = MAX_REWARD) -> None:
+    """Refuse sums that are too large for so many rewards."""
+    if (np.abs(sums) > counts * largest * (1.0 + 1e-9)).any():
+        raise ValueError("sums are too large for the counts")
+
+
+def check_moments(moment: FloatArray, cross: FloatArray, rounds: int) -> None:
+    """Refuse second moments and cross moments that are too large for so many rounds."""
+    largest = 2.0 * MAX_FEATURE  # features may be centred
+    if np.abs(moment).max() > rounds * largest**2:
+        raise ValueError("moment is too large for the rounds")
+    if np.abs(cross).max() > rounds * largest * 2.0 * MAX_REWARD:
+        raise ValueError("cross is too large for the rounds")
+
+
+def same(saved: FloatArray, recomputed: FloatArray) -> bool:
+    """Whether two arrays are the same up to rounding."""
+    size = float(np.abs(recomputed).max(initial=0.0))
+    return bool((np.abs(saved - recomputed) <= ROUNDING * size).all())
+
+
+def same_roots(saved: FloatArray, recomputed: FloatArray) -> bool:
+    """Whether two are square roots of the same matrix, up to rounding."""
+    return same(saved @ saved.T, recomputed @ recomputed.T)

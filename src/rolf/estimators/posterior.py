@@ -22,12 +22,20 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
-from rolf.estimators.mixture import MixturePosterior, believed, posterior, posterior_traits
+from rolf.estimators.mixture import (
+    MixturePosterior,
+    believed,
+    check_anchored,
+    check_components,
+    posterior,
+    posterior_traits,
+)
 from rolf.estimators.operations import ArmTotals, History, Observation, arm_totals
 from rolf.estimators.scales import (
     FAINT,
     Evidence,
     due,
+    forget_evidence,
     no_evidence,
     noise_variance,
     scale_grid,
@@ -264,6 +272,7 @@ def _believed(
 
 
 def _recompute(model: Posterior, belief: PosteriorBelief, round: int) -> None:
+    forget_evidence(model.prior, belief.components.evidence)
     refresh(model, belief.components, belief.counts, belief.sums, belief.squares)
 
 
@@ -299,6 +308,8 @@ def _posterior(model: Posterior, belief: PosteriorBelief, features: FloatArray) 
 op.estimator(
     Posterior,
     {
+        op.check_totals: check_anchored,
+        op.check_rest: check_components,
         op.begin: _begin,
         op.observe: _observe,
         op.means: _means,

@@ -105,13 +105,32 @@ def _recompute(model: Ridge, belief: RidgeBelief, round: int) -> None:
     belief.logdet[0] = -2.0 * log - belief.root.shape[0] * math.log(model.penalty)
 
 
+def _check_rest(model: Ridge, belief: RidgeBelief, rounds: int) -> None:
+    if (belief.squares < 0.0).any():
+        raise ValueError("squares are below 0")
+    if belief.logdet[0] < -1e-6:
+        raise ValueError("logdet is below 0")
+
+
+def _agrees(saved: RidgeBelief, recomputed: RidgeBelief) -> bool:
+    return (
+        op.same_roots(saved.root, recomputed.root)
+        and op.same(saved.estimates, recomputed.estimates)
+        and op.same(saved.squares, recomputed.squares)
+        and op.same(1.0 + saved.logdet, 1.0 + recomputed.logdet)
+        and bool(((saved.limits >= 0.0) & (saved.limits <= saved.squares)).all())
+    )
+
+
 op.arm_estimator(
     Ridge,
     {
+        op.check_rest: _check_rest,
         op.begin: _begin,
         op.observe: _observe,
         op.means: _means,
         op.recompute: _recompute,
         op.widths: _widths,
     },
+    agrees=_agrees,
 )

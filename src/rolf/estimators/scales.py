@@ -34,8 +34,6 @@ LOST = -30.0
 CAUTION = 0.4
 #: weight below which a component is ignored in decisions
 FAINT = 1e-9
-#: the largest reward, in absolute value, whose squares can be added up
-LARGEST = 1e140
 
 #: share of the latent part in the variance between arms and its prior weight: the arcsine
 #: law Beta(1/2, 1/2), which has room for "nothing is latent" and for "everything is"
@@ -70,6 +68,42 @@ def no_evidence(prior: FloatArray) -> Evidence:
     alive = np.ones(prior.size, dtype=np.int64)
     weights = np.exp(prior)
     return Evidence(errors, logdets, weights, weights.copy(), alive, np.zeros(1))
+
+
+def forget_evidence(prior: FloatArray, evidence: Evidence) -> None:
+    """As before the first reward."""
+    for array, values in zip(evidence, no_evidence(prior), strict=True):
+        array[:] = values
+
+
+def check_evidence(evidence: Evidence, counts: FloatArray) -> None:
+    """Raise ValueError if no rewards of these counts lead to this evidence."""
+    if not np.isin(evidence.alive, (0, 1)).all() or not evidence.alive.any():
+        raise ValueError("alive is not 0 or 1 everywhere, and 1 somewhere")
+    for weights in (evidence.weights, evidence.cautious):
+        if (weights < 0.0).any() or abs(weights.sum() - 1.0) > 1e-6:
+            raise ValueError("weights do not add up to 1")
+    if (evidence.errors < 0.0).any():
+        raise ValueError("errors are below 0")
+    if evidence.seen[0] != counts.sum():
+        raise ValueError("seen is not the sum of the counts")
+
+
+def evidence_agrees(saved: Evidence, recomputed: Evidence) -> bool:
+    """Whether two are the same up to rounding, but for components that one has left out."""
+    try:
+        check_evidence(saved, recomputed.seen)
+    except ValueError:
+        return False
+    live = (saved.alive == 1) & (recomputed.alive == 1)
+    errors, logdets = recomputed.errors[live], recomputed.logdets[live]
+    limit = 1e-6 * float(np.abs(recomputed.errors).max())
+    return bool(
+        (np.abs(saved.errors[live] - errors) <= limit).all()
+        and (np.abs(saved.logdets[live] - logdets) <= 1e-6 * (1.0 + np.abs(logdets))).all()
+        and (np.abs(saved.weights - recomputed.weights) <= 1e-2).all()
+        and (np.abs(saved.cautious - recomputed.cautious) <= 1e-2).all()
+    )
 
 
 @looped

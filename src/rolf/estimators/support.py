@@ -51,6 +51,27 @@ def lasso_start(gram: FloatArray, penalty: float) -> Lasso:
     )
 
 
+def check_lasso(lasso: Lasso) -> None:
+    """Raise ValueError if this is no lasso problem: the solver might search for very long."""
+    if not np.isin(lasso.signs, (-1.0, 0.0, 1.0)).all():
+        raise ValueError("signs are not all -1, 0 or 1")
+    if lasso.half[0] < 0.0:
+        raise ValueError("half is below 0")
+
+
+def check_gram(gram: FloatArray, rows: FloatArray, counts: FloatArray) -> None:
+    """Raise ValueError unless ``gram`` is rows' diag(counts) rows, up to rounding.
+
+    Both are multiplied by one random vector (Freivalds): O(K^2), and another matrix passes with
+    probability zero.
+    """
+    vector = np.random.default_rng().standard_normal(gram.shape[0])
+    expected = rows.T @ (counts * (rows @ vector))
+    size = np.abs(rows).T @ (counts * (np.abs(rows) @ np.abs(vector)))
+    if (np.abs(gram @ vector - expected) > 1e-6 * size).any():
+        raise ValueError("gram does not follow from the counts")
+
+
 @shared
 def rank_one(matrix: FloatArray, factor: float, vector: FloatArray) -> None:
     """matrix += factor vector vector'."""

@@ -18,12 +18,20 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
-from rolf.estimators.mixture import MixturePosterior, believed, posterior, posterior_traits
+from rolf.estimators.mixture import (
+    MixturePosterior,
+    believed,
+    check_anchored,
+    check_components,
+    posterior,
+    posterior_traits,
+)
 from rolf.estimators.operations import History, Observation, arm_totals
 from rolf.estimators.scales import (
     FAINT,
     Evidence,
     due,
+    forget_evidence,
     no_evidence,
     noise_variance,
     scale_grid,
@@ -157,6 +165,7 @@ def varying_absorb(
                     inner += belief.cov[g, i, j] * way[j]
                 gain[i] = inner
                 total += way[i] * inner
+            total = max(total, 1.0)  # below 1 only by rounding, where features are far off
             error = value - expected
             step = error / total
             for i in range(size):
@@ -327,6 +336,7 @@ def _believed(
 
 
 def _recompute(model: VaryingPosterior, belief: VaryingPosteriorBelief, round: int) -> None:
+    forget_evidence(model.prior, belief.components.evidence)
     varying_refresh(model, belief.components, belief.totals)
 
 
@@ -373,6 +383,8 @@ def _posterior(
 op.estimator(
     VaryingPosterior,
     {
+        op.check_totals: check_anchored,
+        op.check_rest: check_components,
         op.begin: _begin,
         op.observe: _observe,
         op.means: _means,

@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from rolf.checks import MAX_FEATURE
 from rolf.estimators import operations as op
 from rolf.estimators.operations import History, Observation, Traits, arm_totals
 from rolf.linalg import (
@@ -83,9 +84,19 @@ def _learn(model: VaryingRidge, belief: VaryingBelief, history: History) -> None
     belief.cross[:] += history.rows.T @ history.rewards
 
 
+def _check_totals(model: VaryingRidge, belief: VaryingBelief, rounds: int) -> None:
+    op.check_moments(belief.moment, belief.cross, rounds)
+
+
+def _agrees(saved: Any, recomputed: Any) -> bool:
+    roots = op.same_roots(saved.root, recomputed.root)
+    return roots and op.same(saved.theta, recomputed.theta)
+
+
 op.estimator(
     VaryingRidge,
     {
+        op.check_totals: _check_totals,
         op.begin: _begin,
         op.observe: _observe,
         op.means: _means,
@@ -93,7 +104,7 @@ op.estimator(
         op.recompute: _recompute,
         op.learn: _learn,
     },
-    Traits(totals=("moment", "cross")),
+    Traits(totals=("moment", "cross"), agrees=_agrees),
 )
 
 # --- features and a bias for every arm ------------------------------------------------------------
@@ -178,14 +189,21 @@ def _biased_learn(model: BiasedRidge, belief: BiasedBelief, history: History) ->
     belief.cross[:] += history.rows.T @ history.rewards
 
 
+def _biased_check(model: BiasedRidge, belief: BiasedBelief, rounds: int) -> None:
+    op.check_arms(model, belief, rounds)
+    op.check_sums(belief.counts[:, None], belief.feature_sums, MAX_FEATURE)
+    op.check_moments(belief.moment, belief.cross, rounds)
+
+
 op.estimator(
     BiasedRidge,
     {
+        op.check_totals: _biased_check,
         op.begin: _biased_begin,
         op.observe: _biased_observe,
         op.means: _biased_means,
         op.recompute: _biased_recompute,
         op.learn: _biased_learn,
     },
-    Traits(totals=("counts", "sums", "feature_sums", "moment", "cross")),
+    Traits(totals=("counts", "sums", "feature_sums", "moment", "cross"), agrees=_agrees),
 )

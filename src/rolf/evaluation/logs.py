@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from rolf.arms.files import numbers, read_table
+from rolf.arms.files import check_columns, numbers, read_table
 from rolf.arms.table import Arms
+from rolf.checks import vector
 from rolf.errors import InvalidArgument
 from rolf.types import FloatArray, IntArray
 
@@ -79,9 +80,9 @@ class Log:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", [str(arm) for arm in self.arms])
-        object.__setattr__(self, "probabilities", _numbers("probabilities", self.probabilities))
-        object.__setattr__(self, "rewards", _numbers("rewards", self.rewards))
-        columns = {name: _numbers(name, values) for name, values in self.columns.items()}
+        for name in ("probabilities", "rewards"):
+            object.__setattr__(self, name, vector(name, getattr(self, name), "decision"))
+        columns = {name: vector(name, values, "decision") for name, values in self.columns.items()}
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "contextual", self.contextual or bool(columns))
         arrays = {"probabilities": self.probabilities, "rewards": self.rewards, **columns}
@@ -146,6 +147,7 @@ def read_log(path: str | Path) -> Log:
     """
     table = read_table(path, text=("arm", "item_id", "id"))
     names = table.column_names
+    check_columns(path, names)
     open_bandit = "arm" not in names and "item_id" in names
     required = OPEN_BANDIT if open_bandit else OWN
     if missing := [name for name in required if name not in names]:
@@ -181,16 +183,3 @@ def read_log(path: str | Path) -> Log:
         defaults=sum(map(bool, is_default)),
         unrewarded=unrewarded,
     )
-
-
-def _numbers(name: str, values: Any) -> FloatArray:
-    try:
-        out = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidArgument(name, values, "numbers") from None
-    if out.ndim != 1:
-        raise InvalidArgument(name, f"shape {out.shape}", "one number per decision")
-    if not np.isfinite(out).all():
-        place = int(np.flatnonzero(~np.isfinite(out))[0])
-        raise InvalidArgument(name, f"{out[place]} for decision {place}", "finite numbers")
-    return out

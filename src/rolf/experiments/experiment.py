@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, overload
 
-from rolf.checks import whole
+from rolf.checks import MAX_COUNT, whole
 from rolf.errors import ExperimentError, InvalidArgument, RolfError, UnknownDecision
 from rolf.experiments.backup import back_up
 from rolf.experiments.live import LiveReplica, already_told
@@ -196,7 +196,8 @@ class Experiment:
         if not isinstance(id, str):
             raise InvalidArgument("decision", id, "a decision or its id")
         tag, _, number = id.rpartition("-")
-        if tag != self._record.tag or not number.isdecimal() or len(number) > 18:
+        known = tag == self._record.tag and number.isdecimal() and len(number) <= 18
+        if not known or int(number) > MAX_COUNT:
             raise UnknownDecision(f"decision {id!r} was not issued by this experiment")
         return int(number)
 

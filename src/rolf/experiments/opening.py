@@ -8,7 +8,8 @@ import os
 import secrets
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -166,7 +167,8 @@ class _Settings(NamedTuple):
                     "default_reward", default_reward, "reward_after to be set as well"
                 )
         else:
-            default_reward = as_number(default_reward or 0.0)
+            with default_reward_named():
+                default_reward = as_number(default_reward or 0.0)
             if isinstance(reward_after, timedelta):
                 reward_after = reward_after.total_seconds()
             reward_after = between("reward_after", reward_after, 0.0, math.inf)
@@ -182,10 +184,8 @@ class _Settings(NamedTuple):
             warnings.simplefilter("ignore", RolfWarning)  # shown a line ago
             check_choose(cls, roster.arms.features, policy.options)
         if self.default_reward is not None:
-            try:
+            with default_reward_named():
                 policy._number(self.default_reward)
-            except InvalidArgument as error:
-                raise InvalidArgument("default_reward", error.got, error.wanted) from None
         return policy
 
     def record(self, name: str, roster: Roster, policy: Policy) -> Record:
@@ -230,6 +230,15 @@ class _Settings(NamedTuple):
                     f"experiment {record.name!r} was created with a different {setting}: "
                     f"{there!r} there, {here!r} here"
                 )
+
+
+@contextmanager
+def default_reward_named() -> Iterator[None]:
+    """An error about a reward is one about the default reward."""
+    try:
+        yield
+    except InvalidArgument as error:
+        raise InvalidArgument("default_reward", error.got, error.wanted) from None
 
 
 def _importable_name(cls: type[Policy]) -> str:

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from rolf.checks import MAX_COUNT
 from rolf.errors import ExperimentError, RolfWarning, UnknownPolicy
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import CHANGE, DECISION, REWARD, LogRow, Record, Row, Snapshot
@@ -31,6 +32,7 @@ from rolf.policies.base import Policy
 from rolf.policies.contract import check_choose
 from rolf.policies.operations import rebuild
 from rolf.policies.registry import policy_class
+from rolf.policies.saving import check_state
 from rolf.types import Choice, FloatArray, IntArray
 
 #: version of snapshots: raised whenever the arrays of a state, or the data beside them, change
@@ -315,9 +317,9 @@ class Replica:
         replica._reset_policy()
         replica._fill(data["arrays"])
         replica.last, replica._last_row = snapshot.upto, data["row"]
-        replica.issued, replica.changes = int(data["issued"]), int(data["changes"])
+        replica.issued, replica.changes = data["issued"], data["changes"]
         replica.asked, replica.told = data["asked"], data["told"]
-        replica.defaults, replica.replaced = int(data["defaults"]), int(data["replaced"])
+        replica.defaults, replica.replaced = data["defaults"], data["replaced"]
         moments = vars(replica.moments)
         moments.update({name: data["moments"][name] for name in moments})
         replica.pending = {int(number): float(time) for number, time in data["open"]}
@@ -334,26 +336,25 @@ class Replica:
             fill(self.state, saved)
             rebuild(self.policy.params, self.state)
         fill(self.state, saved)  # what was saved counts, also where it can be rebuilt
+        check_state(self.policy, self.state)
 
     def _check(self, last_row: list[LogRow]) -> None:
         """Raise ValueError if the counts contradict each other or the log."""
-        count = self.roster.arms.count
-        lists = (self.asked, self.told, *map(vars(self.moments).get, ("counts", "sums", "squares")))
-        for values in lists:
-            if not isinstance(values, list) or len(values) != count:
-                raise ValueError(f"counts of {count} arms were expected")
-            if not all(isinstance(value, int | float) for value in values):
-                raise ValueError("counts that are no numbers")
-        if (
-            not last_row
-            or [last_row[0][1], last_row[0][2], float(last_row[0][3])] != self._last_row
-        ):
+        count, moments = self.roster.arms.count, self.moments
+        for values in (self.asked, self.told, moments.counts, moments.sums, moments.squares):
+            table = np.array(values, dtype=np.float64)
+            if table.shape != (count,) or not np.isfinite(table).all():
+                raise ValueError(f"{count} finite numbers were expected, one per arm")
+        if not isinstance(moments.anchor, float | None):
+            raise ValueError("an anchor that is no number")
+        whole = [*self.asked, *self.told, self.issued, self.changes, self.defaults, self.replaced]
+        if not all(isinstance(value, int) and 0 <= value <= MAX_COUNT for value in whole):
+            raise ValueError("counts that are no counts")
+        if [[row[1], row[2], float(row[3])] for row in last_row] != [self._last_row]:
             raise ValueError(f"it does not fit row {self.last} of the log")
-        defaults = self.defaults + self.replaced
-        if sum(self.asked) + sum(self.told) + defaults + self.changes != self.last:
+        outcomes = sum(self.told) + self.defaults + self.replaced
+        if sum(self.asked) + outcomes + self.changes != self.last:
             raise ValueError("its counts do not add up to the rows of the log")
-        if min(*self.asked, *self.told, self.defaults, self.replaced, self.changes) < 0:
-            raise ValueError("negative counts")
         if self.issued < sum(self.asked) or len(self.pending) > sum(self.asked):
             raise ValueError("more decisions than were made")
 

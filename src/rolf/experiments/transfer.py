@@ -12,22 +12,30 @@ A Parquet file also says how the experiment was created. The columns:
 from __future__ import annotations
 
 import json
-import math
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rolf.arms.files import PARQUET, read_table
-from rolf.arms.table import number_table
-from rolf.errors import ExperimentError, InvalidArgument, RolfError
+from rolf.arms.files import PARQUET
+from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.experiments.experiment import Experiment
+from rolf.experiments.log_files import (
+    FILES,
+    METADATA,
+    read_log_file,
+    read_rows,
+    recorded_number,
+    recorded_options,
+    recorded_policy,
+    recorded_roster,
+)
 from rolf.experiments.opening import create
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.base import CHANGE, DECISION, DEFAULT, REWARD, Row
+from rolf.experiments.storage.base import CHANGE, DECISION, DEFAULT, Row
+from rolf.policies.base import Policy
 from rolf.policies.registry import check_options, policy_class, policy_name
-
-METADATA = b"rolf-experiment"
-FILES = "a file that ends in .csv or .parquet"
+from rolf.text import harmless
 
 
 class _Logged(NamedTuple):
@@ -71,10 +79,21 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
             table = table.replace_schema_metadata({METADATA: json.dumps(settings)})
             pq.write_table(table, target)
         else:
-            pyarrow.csv.write_csv(table, target)
+            pyarrow.csv.write_csv(_for_spreadsheets(table), target)
     except OSError as error:
         raise RolfError(f"{path}: cannot be written ({error.strerror or error})") from None
     return len(logged)
+
+
+def _for_spreadsheets(table: Any) -> Any:
+    """A table whose text no spreadsheet takes for formulas; ``read_table`` reads it as it was."""
+    import pyarrow as pa
+
+    for i, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            values = [harmless(each) for each in table.column(i).to_pylist()]
+            table = table.set_column(i, field.name, pa.array(values, pa.string()))
+    return table.rename_columns([harmless(name) for name in table.column_names])
 
 
 def _collect(experiment: Experiment) -> tuple[list[_Logged], Roster]:
@@ -151,34 +170,35 @@ def import_log(
     A Parquet file needs nothing else; arguments override what it says. A CSV file needs the
     policy, and the features of all arms in it, retired ones included.
     """
-    data, recorded = _load(path)
+    data, recorded = read_log_file(path)
     if features is not None:
         roster = Roster.read(features)
     elif "features" in recorded:
-        roster = Roster.loads(json.dumps(recorded["features"]))
+        roster = recorded_roster(path, recorded)
     else:
         raise InvalidArgument("features", None, f"the table of arms, which {path} does not have")
-    tag, rows = _rows(path, data, roster)
-    chosen = policy if policy is not None else recorded.get("policy")
+    recorded_name = recorded_policy(path, recorded)
+    chosen = policy if policy is not None else recorded_name
     if chosen is None:
         expected = f"the policy's name, which {path} does not have; a Parquet file would"
         raise InvalidArgument("policy", None, expected)
     cls = policy_class(chosen)
-    check_options(cls, options or {})
-    if options is None and policy_name(cls) == recorded.get("policy"):
-        options = recorded.get("options")
+    if options is None and policy_name(cls) == recorded_name:
+        options = recorded_options(path, recorded)
     if default_reward is None:
-        default_reward = recorded.get("default_reward")
+        default_reward = recorded_number(path, recorded, "default_reward")
     if reward_after is None:
-        reward_after = recorded.get("reward_after")
-    _check_defaults(rows, default_reward, reward_after)
+        reward_after = recorded_number(path, recorded, "reward_after")
+    new_policy = _new_policy(cls, roster, options or {})
+    tag, rows = read_rows(path, data, roster, new_policy)
+    _check_defaults(rows, new_policy, default_reward, reward_after)
     return create(
         url,
         name,
         roster,
         policy=cls,
         options=options,
-        seed=seed if seed is not None else recorded.get("seed"),
+        seed=seed if seed is not None else recorded_number(path, recorded, "seed"),
         default_reward=default_reward,
         reward_after=reward_after,
         tag=tag,
@@ -186,134 +206,30 @@ def import_log(
     )
 
 
-def _load(path: str | Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
-    """The columns of a file, and how the experiment was created if the file says so."""
-    if Path(path).suffix.lower() not in (".csv", *PARQUET):
-        raise InvalidArgument("path", str(path), FILES)
-    table = read_table(path, ("id", "arm", "greedy", "pseudo"))
-    if missing := [each for each in ("id", "arm", "reward") if each not in table.column_names]:
-        raise InvalidArgument(f"{path}: columns", table.column_names, f"{', '.join(missing)} too")
-    recorded = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
-    return table.to_pydict(), recorded
+def _new_policy(cls: Any, roster: Roster, options: Mapping[str, Any]) -> Policy:
+    """The policy that the log will be of."""
+    check_options(cls, options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RolfWarning)  # shown when the experiment is created
+        try:
+            policy: Policy = cls(roster.arms.features, seed=0, **options)
+        except (TypeError, ArithmeticError) as error:
+            expected = f"options of {policy_name(cls)} ({error})"
+            raise InvalidArgument("options", dict(options), expected) from None
+    return policy
 
 
-def _check_defaults(rows: list[Row], default: float | None, after: float | None) -> None:
+def _check_defaults(
+    rows: list[Row], policy: Policy, default: float | None, after: float | None
+) -> None:
     """The default rewards in a log must be those of the new experiment."""
+    if default is not None:
+        try:
+            policy._number(default)
+        except InvalidArgument as error:
+            raise InvalidArgument("default_reward", default, error.wanted) from None
     defaults = {float(row.reward or 0.0) for row in rows if row.kind == DEFAULT}
     if defaults and (after is None or defaults != {default or 0.0}):
         expected = ", ".join(map(str, sorted(defaults)))
         expected += ", and reward_after with it: the log has such rewards"
         raise InvalidArgument("default_reward", default, expected)
-
-
-def _rows(path: str | Path, data: dict[str, list[Any]], roster: Roster) -> tuple[str, list[Row]]:
-    """The tag of a file's decisions, and their log in its order."""
-    count = len(data["id"])
-    positions = {str(label): position for position, label in enumerate(roster.arms.labels)}
-
-    def column(name: str, default: Any) -> list[Any]:
-        return data[name] if name in data else [default] * count
-
-    def arms(name: str) -> list[int]:
-        labels = data[name] if name in data else data["arm"]
-        for label in labels:
-            if str(label) not in positions:
-                raise InvalidArgument(f"{path}: {name}", label, "an arm of the features")
-        return [positions[str(label)] for label in labels]
-
-    _check_values(path, data)
-    tag, numbers = _decision_numbers(path, data["id"])
-    decisions = zip(
-        numbers,
-        column("asked_at", 0.0),
-        arms("arm"),
-        column("probability", None),
-        arms("greedy"),
-        arms("pseudo"),
-        map(bool, column("matched", True)),
-        map(int, column("clocks", 1)),
-        _rounds(path, data, roster, count),
-        strict=True,
-    )
-    rewards = zip(
-        data["reward"],
-        column("told_at", None),
-        column("is_default", False),
-        column("asked_order", None),
-        column("told_order", None),
-        strict=True,
-    )
-    ordered: list[tuple[float, Row]] = []
-    for decision, (reward, told_at, default, asked_order, told_order) in zip(
-        (Row.decision(*values) for values in decisions), rewards, strict=True
-    ):
-        asked = 2.0 * decision.number if asked_order is None else float(asked_order)
-        ordered.append((asked, decision))
-        if reward is None:
-            continue
-        told = asked + 1.0 if told_order is None else float(told_order)
-        if told <= asked:
-            raise InvalidArgument(f"{path}: told_order", told_order, f"a place after {asked:g}")
-        kind = DEFAULT if default else REWARD
-        time = decision.time if told_at is None else told_at
-        ordered.append((told, decision.rewarded(kind, float(reward), time)))
-    ordered.sort(key=lambda each: each[0])
-    return tag, [row for _, row in ordered]
-
-
-def _decision_numbers(path: str | Path, ids: list[Any]) -> tuple[str, list[int]]:
-    """The tag that all ids share, and the number of each decision."""
-    tags, numbers = set(), []
-    for id in ids:
-        tag, _, number = str(id).rpartition("-")
-        tags.add(tag)
-        if not tag or not number.isdecimal() or len(number) > 18:
-            raise InvalidArgument(f"{path}: id", id, "ids of decisions that rolf issued")
-        numbers.append(int(number))
-    if len(tags) > 1 or len(set(numbers)) < len(ids):
-        raise InvalidArgument(f"{path}: id", sorted(tags), "each decision of one experiment once")
-    return (tags.pop() if tags else ""), numbers
-
-
-#: the smallest and largest value of columns of numbers, and what they hold in words
-LIMITS = {
-    "reward": (-math.inf, math.inf, "a finite number"),
-    "probability": (0.0, 1.0, "a number from 0 to 1"),
-    "asked_at": (-math.inf, math.inf, "seconds since 1970"),
-    "told_at": (-math.inf, math.inf, "seconds since 1970"),
-    "clocks": (0, 2**15 - 1, "a number that rolf wrote"),
-    "asked_order": (0, 2**62, "a place in the log"),
-    "told_order": (0, 2**62, "a place in the log"),
-    "matched": (0, 1, "true or false"),
-    "is_default": (0, 1, "true or false"),
-}
-MAY_BE_EMPTY = ("reward", "probability", "told_at", "told_order")
-
-
-def _check_values(path: str | Path, data: dict[str, list[Any]]) -> None:
-    """Raise if a column of numbers holds anything else."""
-    for name, (low, high, expected) in LIMITS.items():
-        for row, value in enumerate(data.get(name, ())):
-            if value is None and name in MAY_BE_EMPTY:
-                continue
-            good = isinstance(value, int | float) and math.isfinite(value) and low <= value <= high
-            if not good or (name == "clocks" and value != int(value)):
-                raise InvalidArgument(f"{path}: {name}", f"{value!r} in row {row}", expected)
-
-
-def _rounds(
-    path: str | Path, data: dict[str, list[Any]], roster: Roster, count: int
-) -> list[str | None]:
-    """The (K, d) features of every round as JSON, where the log has them."""
-    labels, columns = roster.arms.labels, roster.arms.columns
-    names = [[f"x_{label}_{column}" for column in columns] for label in labels]
-    if not all(name in data for row in names for name in row):
-        return [None] * count
-    rounds: list[str | None] = []
-    for place in range(count):
-        table = [[data[name][place] for name in row] for row in names]
-        if any(value is None for row in table for value in row):
-            raise ExperimentError("a round of the log lacks features of some arms")
-        checked = number_table(table, f"{path}: features of row {place}")
-        rounds.append(json.dumps(checked.tolist()))
-    return rounds

@@ -61,14 +61,24 @@ def unpack(data: Any) -> Any:
     """An array that was packed; nested lists of numbers, as older versions wrote, are read too."""
     if isinstance(data, list) and len(data) == 3 and isinstance(data[0], str):
         kind, shape, text = data
+        if kind not in ("<f8", "<i8", ">f8", ">i8"):
+            raise ValueError(f"an array of type {kind!r}")
         return np.frombuffer(base64.b64decode(text), dtype=kind).reshape(shape)
     return np.array(data)
 
 
+def like(path: str, array: Any, data: Any) -> Any:
+    """A packed array of the shape and type of another; raises ValueError if it has others."""
+    values = unpack(data)
+    if values.shape != array.shape or not np.can_cast(values.dtype, array.dtype, "same_kind"):
+        raise ValueError(f"{path} has shape {values.shape} and type {values.dtype}")
+    return values.astype(array.dtype)
+
+
 def fill(state: Any, packed: Mapping[str, Any]) -> None:
-    """Write packed arrays into a state; a shape or type that does not fit raises ValueError."""
+    """Write packed arrays into a state; what does not fit raises ValueError."""
+    known = dict(arrays(state))
     for path, data in packed.items():
-        array, values = find(state, path), unpack(data)
-        if values.shape != array.shape or not np.can_cast(values.dtype, array.dtype, "same_kind"):
-            raise ValueError(f"{path} has shape {values.shape} and type {values.dtype}")
-        array[...] = values
+        if path not in known:
+            raise ValueError(f"the state has no {path}")
+        known[path][...] = like(path, known[path], data)

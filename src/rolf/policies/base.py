@@ -14,7 +14,7 @@ from typing import Any, ClassVar, overload
 import numpy as np
 
 from rolf.arms.table import Arms
-from rolf.checks import as_number, generator, whole
+from rolf.checks import MAX_REWARD, as_number, generator, whole
 from rolf.errors import AlreadyTold, InvalidArgument, UnknownDecision
 from rolf.estimators.operations import traits_of
 from rolf.kernel import body_of
@@ -55,7 +55,7 @@ class Policy(LearnsHistory):
     common: tuple[str, ...] = ()
     derived: tuple[str, ...] = ()
     #: the smallest and the largest reward that it takes
-    reward_range: tuple[float, float] = (-math.inf, math.inf)
+    reward_range: tuple[float, float] = (-MAX_REWARD, MAX_REWARD)
     #: the options that it was made with, as plain data
     options: dict[str, Any]
 
@@ -182,7 +182,7 @@ class Policy(LearnsHistory):
 
         Args:
             decision: a decision or its id; or a list of them, with a list of rewards.
-            reward: any finite number.
+            reward: a number of size up to 1e100; some policies take less.
         """
         if isinstance(decision, Decision | str):
             key = decision if isinstance(decision, str) else decision.id

@@ -79,7 +79,7 @@ class DRLasso(Policy):
         )
         schedule = DecayingShare(
             at_least_zero("lam1", 1.0 if lam1 is None else lam1),
-            at_least_zero("forced", forced),
+            between("forced", forced, 0.0, math.inf, inclusive=True),
             model.size,
         )
         super().__init__(arms, Params(model, Exploring(schedule)), seed)

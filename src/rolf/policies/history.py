@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rolf.arms.table import Arms, number_table
-from rolf.checks import as_number
+from rolf.checks import MAX_COUNT, MAX_REWARD, as_number, vector
 from rolf.errors import InvalidArgument, RolfError
 from rolf.estimators.operations import ArmTotals, History
 from rolf.policies import arrays
@@ -79,31 +79,27 @@ class LearnsHistory:
                 rewards are far from zero.
         """
         columns = {
-            "counts": self._per_arm("counts", counts),
-            "sums": self._per_arm("sums", sums),
-            "squares": self._per_arm("squares", sums if squares is None else squares),
+            "counts": vector("counts", counts, "arm", self.arms.count),
+            "sums": vector("sums", sums, "arm", self.arms.count),
+            "squares": vector(
+                "squares", sums if squares is None else squares, "arm", self.arms.count
+            ),
         }
         if squares is None and any(path.endswith("squares") for path in self.totals):
             raise InvalidArgument("squares", None, f"sums of squares, which {self.name} needs")
         counts, level = columns["counts"], as_number(level)
         if (counts < 0.0).any() or (counts != np.floor(counts)).any():
             raise InvalidArgument("counts", counts.tolist(), "whole numbers, at least 0")
+        if counts.sum() > MAX_COUNT:
+            raise InvalidArgument("counts", counts.tolist(), f"at most {MAX_COUNT} altogether")
         self._check_sums(counts, columns["sums"], level)
         least = columns["sums"] ** 2 / np.maximum(counts, 1.0)
+        if (columns["squares"] > counts * (2.0 * MAX_REWARD) ** 2).any():
+            raise InvalidArgument("squares", squares, f"of rewards of size up to {MAX_REWARD:g}")
         if squares is not None and (columns["squares"] < least * (1.0 - 1e-9) - 1e-300).any():
             raise InvalidArgument("squares", squares, "at least sums**2/counts")
         totals = ArmTotals(counts, columns["sums"], columns["squares"], level)
         self._take_in(learn_totals, totals, int(counts.sum()))
-
-    def _per_arm(self, argument: str, values: Any) -> FloatArray:
-        try:
-            column = np.array(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            column = np.empty(0)
-        if column.shape != (self.arms.count,) or not np.isfinite(column).all():
-            expected = f"{self.arms.count} finite numbers, one per arm"
-            raise InvalidArgument(argument, values, expected)
-        return column
 
     def _check_sums(self, counts: FloatArray, sums: FloatArray, level: float) -> None:
         """Refuse sums that no rewards could have."""

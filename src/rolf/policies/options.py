@@ -11,6 +11,9 @@ from rolf.augment import Augmentation
 from rolf.checks import between, one_of
 from rolf.errors import RolfWarning
 
+#: the smallest penalty and the largest option: their squares are numbers
+SMALLEST, LARGEST = 1e-100, 1e100
+
 
 class Baseline(NamedTuple):
     """The options that all baselines have: which setting, the noise and the confidence."""
@@ -36,19 +39,23 @@ class Baseline(NamedTuple):
 
 
 def at_least_zero(argument: str, value: Any) -> float:
-    return between(argument, value, 0.0, math.inf, inclusive=True)
+    return between(argument, value, 0.0, LARGEST, inclusive=True)
+
+
+def _penalty(argument: str, value: Any) -> float:
+    return between(argument, value, SMALLEST, LARGEST, inclusive=True)
 
 
 def ridge_penalty(ridge: float | None, default: float = 0.6) -> float:
     """The penalty of a baseline's ridge."""
-    return between("ridge", default if ridge is None else ridge, 0.0, math.inf)
+    return _penalty("ridge", default if ridge is None else ridge)
 
 
 def rolf_penalty(penalty: Any, p: float) -> float:
     """The penalty of a RoLF ridge: p by default, as in the paper's theory."""
     if penalty is None or penalty == "theory":
         return between("p", p, 0.5, 1.0)
-    return between("penalty", penalty, 0.0, math.inf)
+    return _penalty("penalty", penalty)
 
 
 def augmentation(arms: Arms, keep_scale: bool | None) -> Augmentation:

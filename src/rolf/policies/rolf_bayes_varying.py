@@ -21,6 +21,8 @@ from rolf.policies.posterior_policy import PosteriorBound, PosteriorPolicy
 from rolf.policies.rules import Optimistic
 from rolf.types import Seed
 
+SMALLEST = 1e-100  # size of a column of features whose square can be divided by
+
 
 class RoLFBayesVarying(PosteriorPolicy):
     """RoLF-Bayes for features that change with every ask.
@@ -43,7 +45,7 @@ class RoLFBayesVarying(PosteriorPolicy):
     def __init__(self, features: Any, *, width: float = 2.75, seed: Seed = None) -> None:
         arms = Arms.read(features)
         sizes = np.abs(arms.features).max(axis=0)
-        if ((sizes > 1e100) | ((sizes > 0.0) & (sizes < 1e-100))).any():
-            raise InvalidArgument("features", features, "numbers of size 1e-100 to 1e100")
+        if ((sizes > 0.0) & (sizes < SMALLEST)).any():
+            raise InvalidArgument("features", features, f"columns of size {SMALLEST:g} and above")
         rule = Optimistic(PosteriorBound(between("width", width, 0.0, math.inf)))
         super().__init__(arms, Params(varying_grid(arms.features), rule), seed)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rolf.arms.table import Arms
+from rolf.arms.table import Arms, number_table
+from rolf.checks import MAX_COUNT, between, whole
 from rolf.errors import IncompatibleState, InvalidArgument, UnknownPolicy
-from rolf.policies.arrays import arrays, fill, find, pack, under, unpack
+from rolf.estimators.operations import check_rest, check_totals, same, traits_of
+from rolf.kernel import has_body
+from rolf.policies.arrays import arrays, copied, fill, find, like, pack, under
+from rolf.policies.composition import Params
+from rolf.policies.generators import generator_data, generator_of
 from rolf.policies.operations import Pending, rebuild
-from rolf.types import Choice, Generator, Seed
+from rolf.types import Choice, Seed
 
 if TYPE_CHECKING:
     from rolf.policies.base import Policy
@@ -52,37 +59,28 @@ def save(policy: Policy, name: str) -> dict[str, Any]:
         },
         "issued": policy._issued,
         "tag": policy._tag,
-        "rng": _freeze(policy._rng.bit_generator.state),
+        "rng": generator_data(policy._rng),
     }
 
 
 def load(cls: type[Policy], find_class: Find, data: Any, seed: Seed) -> Policy:
-    """The policy of saved data."""
+    """The policy of saved data. Nothing in it is believed."""
     data = _checked(data)
     saved_class = _class_of(find_class, data)
     if not issubclass(saved_class, cls):
         raise IncompatibleState(f"a state of {data['policy']!r} is not one of {cls.name!r}")
-    try:
+    with _damage_refused(data["policy"]):
         policy: Policy = _blank(saved_class, data)
-        state = policy._state
-        missing = [path for path, _ in arrays(state) if path not in data["state"]]
-        optional = (*policy.derived, *data.get("optional", ()))
-        if lost := [path for path in missing if not under(optional, path)]:
-            raise KeyError(", ".join(lost))
-        fill(state, data["state"])
-        if missing:
-            rebuild(policy.params, state)
-            fill(state, data["state"])  # what was saved counts, also where it can be rebuilt
-        policy._pending.update(_pending(data["pending"], policy.arms.count))
+        _restore(policy, data)
+        policy._pending.update(_pending(data["pending"], policy))
         policy._recount()
+        check_state(policy, policy._state)
         if seed is None:
-            policy._issued = int(data["issued"])
-            policy._tag = str(data["tag"])
-            policy._rng = _generator(data["rng"])
+            policy._tag = _tag(data["tag"])
+            policy._issued = _issued(data["issued"], policy)
+            policy._rng = generator_of(data["rng"])
         else:  # a worker of its own from here on
             policy._rng = np.random.default_rng(seed)
-    except (KeyError, AttributeError, TypeError, ValueError) as error:
-        raise IncompatibleState(f"the state of {data['policy']!r} is damaged: {error!r}") from error
     return policy
 
 
@@ -93,33 +91,122 @@ def merge(find_class: Find, states: Sequence[Any], base: Any, seed: Seed) -> dic
     known = [_checked(data) for data in ([*states, base] if base is not None else states)]
     for data in known:
         for field in ("policy", "options", "features", "labels"):
-            if data[field] != known[0][field]:
+            if data.get(field) != known[0].get(field):
                 raise IncompatibleState(f"the states differ in their {field} and cannot be added")
-    tags = [data["tag"] for data in states]
-    if len(set(tags)) < len(tags):
-        raise IncompatibleState(
-            "two of the states are of one and the same run and would count twice: start each "
-            "worker on its own, or with from_state(state, seed=...)"
-        )
-    policy = _blank(_class_of(find_class, known[0]), {**known[0], "seed": seed})
-    try:
-        paths = (*policy.totals, *policy.common)
-        saved = [{path: unpack(data["state"][path]) for path in paths} for data in known]
-        parts = policy._aligned(saved)
-        for path in policy.common:
-            find(policy._state, path)[...] = parts[0][path]
-        start = parts.pop() if base is not None else None
-        for path in policy.totals:
-            array = find(policy._state, path)
-            zero = 0 if start is None else start[path].astype(array.dtype)
-            array += sum(part[path].astype(array.dtype) - zero for part in parts) + zero
-        rebuild(policy.params, policy._state)
+    name = known[0]["policy"]
+    with _damage_refused(name):
+        tags = [_tag(data["tag"]) for data in known[: len(states)]]
+        if len(set(tags)) < len(tags):
+            raise IncompatibleState(
+                "two of the states are of one and the same run and would count twice: start each "
+                "worker on its own, or with from_state(state, seed=...)"
+            )
+        policy = _blank(_class_of(find_class, known[0]), {**known[0], "seed": seed})
+        _add_up(policy, known, based=base is not None)
         waiting = _still_waiting(known[: len(states)], None if base is None else known[-1])
-        policy._pending.update(_pending(waiting, policy.arms.count))
+        policy._pending.update(_pending(waiting, policy))
         policy._recount()
-    except (KeyError, TypeError, ValueError) as error:
-        raise IncompatibleState(f"a state is damaged: {error!r}") from error
-    return save(policy, known[0]["policy"])
+        check_state(policy, policy._state)
+    return save(policy, name)
+
+
+def check_state(policy: Policy, state: Any) -> None:
+    """Raise ValueError if a policy cannot have come to a state of its kind.
+
+    For states from a file or a database. Every number is looked at once: a wrong one would do
+    more harm than a wrong decision, for compiled code trusts its arguments.
+    """
+    _check_totals(policy, state)
+    waiting = getattr(state, "waiting", None)
+    if waiting is not None and not ((waiting >= 0.0) & (waiting <= MAX_COUNT)).all():
+        raise ValueError("waiting is not a number of decisions for every arm")
+    if isinstance(policy.params, Params):
+        _check_finite(state, [path for path, _ in arrays(state)])
+        _check_belief(check_rest, policy, state)
+
+
+@contextmanager
+def _damage_refused(name: str) -> Iterator[None]:
+    """Say IncompatibleState, whatever goes wrong while a saved state is read."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError) as error:
+        raise IncompatibleState(f"the state of {name!r} is damaged: {error!r}") from error
+
+
+def _restore(policy: Policy, data: Mapping[str, Any]) -> None:
+    """The arrays of saved data. What follows from the totals is computed from them; what was
+    saved takes its place, to the last bit, if it is the same up to rounding."""
+    state = policy._state
+    optional = (*policy.derived, *data.get("optional", ()))
+    saved = {path: each for path, each in data["state"].items() if not under(policy.derived, path)}
+    if lost := [p for p, _ in arrays(state) if p not in saved and not under(optional, p)]:
+        raise KeyError(", ".join(lost))
+    fill(state, saved)
+    composed = isinstance(policy.params, Params)
+    if composed or any(path not in saved for path, _ in arrays(state)):
+        _check_totals(policy, state)
+        recomputed = copied(state)
+        rebuild(policy.params, recomputed)
+        for path, array in arrays(state):
+            if path not in saved:
+                array[...] = find(recomputed, path)
+        if composed and not _agrees(policy, state, recomputed):
+            for path, array in arrays(state):
+                array[...] = find(recomputed, path)
+
+
+def _check_totals(policy: Policy, state: Any) -> None:
+    """Refuse totals that must not be computed with."""
+    clock = state.clock
+    if not ((clock >= 0) & (clock <= min(clock[0], MAX_COUNT))).all():
+        raise ValueError(f"clock is {clock.tolist()}")
+    _check_finite(state, (*policy.totals, *policy.common))
+    if isinstance(policy.params, Params):
+        _check_belief(check_totals, policy, state)
+
+
+def _check_finite(state: Any, paths: Iterable[str]) -> None:
+    for path in paths:
+        if not np.isfinite(find(state, path)).all():
+            raise ValueError(f"{path} holds numbers that are not finite")
+
+
+def _check_belief(operation: Callable[..., None], policy: Policy, state: Any) -> None:
+    """One of an estimator's checks, if it has it."""
+    if has_body(operation, type(policy.params.model)):
+        operation(policy.params.model, state.belief, int(state.clock[0]))
+
+
+def _agrees(policy: Policy, state: Any, recomputed: Any) -> bool:
+    """Whether a state agrees with the one that was recomputed from its totals."""
+    agrees = traits_of(type(policy.params.model)).agrees
+    if agrees is not None:
+        return agrees(state.belief, recomputed.belief)
+    return all(same(array, find(recomputed, path)) for path, array in arrays(state))
+
+
+def _add_up(policy: Policy, known: Sequence[Any], *, based: bool) -> None:
+    """Totals of saved states; the last one is where the others started, if they are based."""
+    state = policy._state
+    saved = [
+        {
+            path: like(path, find(state, path), data["state"][path])
+            for path in (*policy.totals, *policy.common)
+        }
+        for data in known
+    ]
+    parts = policy._aligned(saved)
+    for path in policy.common:
+        find(state, path)[...] = parts[0][path]
+    start = parts.pop() if based else None
+    for path in policy.totals:
+        array = find(state, path)
+        zero = 0 if start is None else start[path].astype(array.dtype)
+        array += sum(part[path].astype(array.dtype) - zero for part in parts) + zero
+    _check_totals(policy, state)
+    rebuild(policy.params, state)
 
 
 def _still_waiting(states: Sequence[Any], base: Any) -> dict[str, Any]:
@@ -186,6 +273,9 @@ def _class_of(find_class: Find, data: dict[str, Any]) -> type[Policy]:
 def _blank(cls: Any, data: dict[str, Any]) -> Any:
     """The policy as it was made, before it saw anything."""
     table = np.array(data["features"], dtype=np.float64, order="C")
+    for field in ("labels", "columns"):
+        if not isinstance(data[field], list | None):
+            raise ValueError(f"{field} are no list")
     policy = cls(table, seed=data.get("seed"), **data["options"])
     policy.arms = Arms(table, data["labels"], data["columns"])
     return policy
@@ -201,37 +291,37 @@ def _choice_data(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _pending(data: Mapping[str, Any], arms: int) -> dict[str, Pending]:
+def _pending(data: Mapping[str, Any], policy: Policy) -> dict[str, Pending]:
+    """The decisions that wait for their reward."""
+    arms, columns = policy.arms.features.shape
+    weighs = isinstance(policy.params, Params) and traits_of(type(policy.params.model)).weighs
     out = {}
     for key, each in data.items():
-        if not 0 <= each["arm"] < arms:
-            raise ValueError(f"decision {key!r} is of arm {each['arm']!r}")
-        chance = float("nan") if each["probability"] is None else each["probability"]
-        choice = Choice(each["arm"], chance, each["greedy"], each["pseudo"], each["matched"])
-        out[key] = Pending(choice, np.array(each["row"], dtype=np.float64))
+        chance = each["probability"]
+        if chance is not None:
+            chance = between("probability", chance, 0.0, 1.0, inclusive=True)
+        if chance == 0.0 or (chance is None and weighs):
+            raise ValueError(f"decision {key!r} has no probability")
+        row = number_table([each["row"]], "row", columns=columns)[0]
+        choice = Choice(
+            whole("arm", each["arm"], 0, arms - 1),
+            math.nan if chance is None else chance,
+            whole("greedy", each["greedy"], 0, arms - 1),
+            whole("pseudo", each["pseudo"], 0, arms - 1),
+            bool(each["matched"]),
+        )
+        out[str(key)] = Pending(choice, row)
     return out
 
 
-def _freeze(value: Any) -> Any:
-    """Numbers of a generator's state as text: they are too long for some JSON readers."""
-    if isinstance(value, dict):
-        return {key: _freeze(each) for key, each in value.items()}
-    if isinstance(value, np.ndarray):
-        return [str(int(each)) for each in value]
-    return value if isinstance(value, str) else str(int(value))
+def _tag(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"the tag is {value!r}")
+    return value
 
 
-def _thaw(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _thaw(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return np.array([int(each) for each in value], dtype=np.uint64)
-    return int(value) if value.isdecimal() else value
-
-
-def _generator(data: Any) -> Generator:
-    if data["bit_generator"] not in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"):
-        raise ValueError(f"unknown generator {data['bit_generator']!r}")
-    bits = getattr(np.random, data["bit_generator"])()
-    bits.state = _thaw(data)
-    return np.random.Generator(bits)
+def _issued(value: Any, policy: Policy) -> int:
+    """The number of decisions, none of whose ids may be given out again."""
+    numbers = [key.rpartition("-") for key in policy._pending]
+    own = [int(number) for tag, _, number in numbers if tag == policy._tag and number.isdecimal()]
+    return whole("issued", value, max(own, default=0), MAX_COUNT)

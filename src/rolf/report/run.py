@@ -18,6 +18,7 @@ from rolf.report.plan import Figure, Panel, figures
 from rolf.simulation import simulate
 from rolf.simulation.results import Result, Summary, load_result, versions
 from rolf.simulation.specs import describe_policies
+from rolf.text import harmless
 
 
 class Played(NamedTuple):
@@ -165,7 +166,9 @@ def write_curves(curves: plots.Curves, path: Path) -> None:
         writer.writerow(["policy", "round", "mean", "std", "runs"])
         for label, line, band in zip(curves.labels, curves.mean, curves.std, strict=True):
             for round, (value, width) in enumerate(zip(line, band, strict=True), start=1):
-                writer.writerow([label, round, f"{value:.10g}", f"{width:.10g}", curves.runs])
+                writer.writerow(
+                    [harmless(label), round, f"{value:.10g}", f"{width:.10g}", curves.runs]
+                )
 
 
 def write_summaries(chosen: list[Figure], done: Results, path: Path) -> None:
@@ -178,7 +181,8 @@ def write_summaries(chosen: list[Figure], done: Results, path: Path) -> None:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
-        writer.writerows(rows)
+        for each in rows:
+            writer.writerow({name: harmless(value) for name, value in each.items()})
 
 
 def draw(figure: Figure, played: Mapping[str, Played], folder: Path) -> None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rolf.arms.files import check_parquet
 from rolf.checks import whole
 from rolf.errors import InvalidArgument, RolfError
 from rolf.plots import style
 from rolf.plots.regret import Curves, curves_of, regret_figure
-from rolf.text import format_table
+from rolf.text import format_table, harmless
 from rolf.types import FloatArray
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ class Summary(Sequence[Row]):
         with target.open("w", newline="") as file:
             writer = csv.DictWriter(file, [f.name for f in fields(Row)])
             writer.writeheader()
-            writer.writerows(self.to_dicts())
+            for row in self.to_dicts():
+                writer.writerow({name: harmless(value) for name, value in row.items()})
         return target
 
     def __str__(self) -> str:
@@ -162,18 +164,27 @@ def load_result(path: str | Path) -> Result:
     import pyarrow.parquet as pq
 
     try:
+        check_parquet(path)
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
         raise RolfError(f"{path}: cannot be read as Parquet ({error})") from error
-    header = json.loads((table.schema.metadata or {}).get(b"rolf", b"{}"))
-    if header.get("format") != FORMAT:
+    try:
+        header = json.loads((table.schema.metadata or {}).get(b"rolf", b"{}"))
+        written_by_rolf = header.get("format") == FORMAT
+    except (ValueError, AttributeError, RecursionError):
+        written_by_rolf = False
+    if not written_by_rolf:
         raise RolfError(f"{path}: was not written by rolf")
     if header.get("version") != VERSION:
         raise RolfError(f"{path}: has version {header.get('version')}, this rolf reads {VERSION}")
-    labels = header["labels"]
-    flat = table.column("regret").combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    runs = table.num_rows // max(len(labels), 1)
-    return Result(labels, flat.reshape(len(labels), runs, -1), header["config"])
+    try:
+        labels = [str(label) for label in header["labels"]]
+        flat = table.column("regret").combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        runs = table.num_rows // max(len(labels), 1)
+        regret = flat.astype(np.float64, copy=False).reshape(len(labels), runs, -1)
+        return Result(labels, regret, dict(header["config"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RolfError(f"{path}: is damaged ({error!r})") from error
 
 
 def versions() -> dict[str, str]:
