@@ -13,7 +13,7 @@ from numba.core import event
 
 from rolf.errors import RolfWarning
 from rolf.kernel import cache, compiled, store
-from rolf.kernel.trust import weakness
+from rolf.kernel.trust import owned, weakness
 
 OTHER = 12345  # the number of another user
 
@@ -146,6 +146,16 @@ def test_links_of_our_own_are_followed(chosen, monkeypatch):
     assert not compiles()
 
 
+def test_a_link_of_our_own_to_where_others_can_write_is_not(chosen, trace, tmp_path):
+    target = tmp_path / "open" / "target"
+    target.parent.mkdir()
+    chosen.rename(target)
+    chosen.symlink_to(target)
+    target.parent.chmod(0o777)
+    assert compiles()
+    assert not trace.exists()
+
+
 def test_a_sticky_folder_above_is_safe(tmp_path, chosen):
     chosen.parent.chmod(0o1777)
     assert weakness(code_in(chosen)) is None
@@ -248,6 +258,14 @@ def test_code_that_root_compiled_serves_every_user(public, monkeypatch):
             assert compiles(1)
 
 
+@as_root
+def test_only_the_owner_writes_even_if_others_could(public, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_, **__: True)
+    assert owned(public)
+    with acting_as(OTHER):
+        assert not owned(public)
+
+
 def test_a_read_only_folder_is_read(chosen, own):
     if os.geteuid() == 0:
         pytest.skip("root can write to any folder")
@@ -277,6 +295,17 @@ def test_a_damaged_file_is_compiled_again(damage, chosen):
         file.write_bytes(DAMAGE[damage](file.read_bytes()))
     assert compiles()
     assert not compiles()
+
+
+def test_every_bit_is_checked(chosen):
+    file = code_in(chosen)
+    content = file.read_bytes()
+    assert store._read(file) is not None
+    for place in (0, 31, 32, len(content) // 2, len(content) - 1):
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        file.write_bytes(damaged)
+        assert store._read(file) is None
 
 
 @pytest.mark.parametrize("wrong", WRONG)
