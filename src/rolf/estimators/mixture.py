@@ -19,8 +19,8 @@ from rolf.estimators.winners import count_wins
 from rolf.kernel import kernel
 from rolf.types import FloatArray, IntArray
 
-#: chance to be wrong, per component, in leaving out arms that cannot be the best
-NEVER = 1e-12
+#: chance that the best arm of a draw is among those left out, far below the error of the shares
+NEVER = 1e-6
 
 
 @kernel
@@ -86,7 +86,7 @@ class MixturePosterior(NamedTuple):
         return wins / draws
 
     def _rivals(self, component: int, arms: IntArray) -> IntArray:
-        """Those of some arms that can be the best: with more than a chance of NEVER."""
+        """Some arms without those that, all together, have less than NEVER of being the best."""
         from scipy.special import stdtrit
 
         far = -float(stdtrit(self.degrees, 0.5 * NEVER / arms.size))

@@ -47,31 +47,41 @@ def gap(rng: Generator) -> int:
 
 
 @shared
-def drift(
+def two_drifts(
     means: FloatArray,
     reach: FloatArray,
-    root: FloatArray,
-    noise: float,
-    rng: Generator,
+    coef: FloatArray,
+    other: FloatArray,
     out: FloatArray,
+    more: FloatArray,
 ) -> None:
-    """Write means + noise reach'root e into ``out`` (A,), e (D,) standard normal."""
+    """Write means + reach'coef into ``out`` (A,), and the same for ``other`` into ``more``.
+
+    Two at once, and three rows of ``reach`` at a time, because reading it takes the time.
+    """
     size, arms = reach.shape
-    coef = matvec(root, normal_matrix(1, size, rng)[0])
     for a in range(arms):
-        out[a] = means[a]
-    blocks = size // 4
-    for block in range(blocks):  # four at a time: twice as fast as one
-        i = 4 * block
-        p, q = noise * coef[i], noise * coef[i + 1]
-        r, s = noise * coef[i + 2], noise * coef[i + 3]
+        out[a] = more[a] = means[a]
+    blocks = size // 3
+    for block in range(blocks):
+        i = 3 * block
+        p, q, r = coef[i], coef[i + 1], coef[i + 2]
+        s, t, u = other[i], other[i + 1], other[i + 2]
         for a in range(arms):
-            near = p * reach[i, a] + q * reach[i + 1, a]
-            out[a] += near + r * reach[i + 2, a] + s * reach[i + 3, a]
-    for i in range(4 * blocks, size):
-        p = noise * coef[i]
+            x, y, z = reach[i, a], reach[i + 1, a], reach[i + 2, a]
+            out[a] += p * x + q * y + r * z
+            more[a] += s * x + t * y + u * z
+    for i in range(3 * blocks, size):
         for a in range(arms):
-            out[a] += p * reach[i, a]
+            out[a] += coef[i] * reach[i, a]
+            more[a] += other[i] * reach[i, a]
+
+
+@shared
+def draw(root: FloatArray, noise: float, rng: Generator) -> FloatArray:
+    """noise root e, e standard normal."""
+    out: FloatArray = noise * matvec(root, normal_matrix(1, root.shape[1], rng)[0])
+    return out
 
 
 @looped
@@ -89,10 +99,16 @@ def count_wins(
     Its value is means[a] + noise (reach[:, a]'root e + sds[a] e_a) with e, e_a standard normal.
     """
     arms = means.size
-    middle = np.empty(arms)
+    middle, spare = np.empty(arms), np.empty(arms)
     is_high = np.zeros(arms, dtype=np.bool_)
-    for noise in noises:
-        drift(means, reach, root, noise, rng, middle)
+    for i in range(noises.size):
+        noise = noises[i]
+        if i % 2 == 0:
+            following = noises[min(i + 1, noises.size - 1)]
+            coef, other = draw(root, noise, rng), draw(root, following, rng)
+            two_drifts(means, reach, coef, other, middle, spare)
+        else:
+            middle, spare = spare, middle
         best = -math.inf
         winner = 0
         a = gap(rng)
