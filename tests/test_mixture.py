@@ -164,6 +164,45 @@ def test_winners_by_hand():
     assert found == pytest.approx(chance, abs=0.004)
 
 
+def test_winners_far_out_by_hand():
+    """The chance of high numbers, of a single arm and of many: 4.5 standard deviations."""
+    draws = 2_000_000
+    tail = 0.5 * math.erfc(3.2 / math.sqrt(2.0))
+    found = wins_of([0.0, 3.2], [1.0, 0.0], draws)[0]
+    assert abs(found - tail) < 4.5 * math.sqrt(tail / draws)
+    lower = (1.0 - 0.5 * math.erfc(2.5 / math.sqrt(2.0))) ** 300  # nobody is above 2.5
+    found = wins_of(np.append(np.zeros(300), 2.5), np.append(np.ones(300), 0.0), draws)[-1]
+    assert abs(found - lower) < 4.5 * math.sqrt(lower * (1.0 - lower) / draws)
+
+
+def test_every_draw_has_its_own_noise():
+    draws = 400_001  # odd: the last one has no partner
+    noises = np.where(np.arange(draws) % 2 == 0, 1.0, 50.0)
+    wins = np.zeros(2)
+    reach, root = np.array([[1.0, 0.0]]), np.ones((1, 1))
+    count_wins(
+        np.array([10.0, 0.0]), reach, root, np.zeros(2), noises, np.random.default_rng(0), wins
+    )
+    chance = 0.5 + 0.25 * (1.0 + math.erf(0.2 / math.sqrt(2.0)))
+    assert wins.sum() == draws
+    assert wins[0] / draws == pytest.approx(chance, abs=0.004)
+
+
+def test_rivals_by_hand():
+    """With one-sided chances of 1.7e-7 left out, arms may be 5.1 deviations off, both ways."""
+    posterior = MixturePosterior(
+        weights=np.ones(1),
+        errors=np.array([1e6]),
+        means=np.array([[0.0, -10.0, -11.0]]),
+        variances=np.ones((1, 3)),
+        cov=np.zeros((1, 1, 1)),
+        degrees=1e6,
+        loadings=lambda component, arms: (np.zeros((1, arms.size)), np.ones(arms.size)),
+    )
+    assert posterior._rivals(0, np.arange(3)).tolist() == [0, 1]
+    assert posterior._rivals(0, np.array([1, 2])).tolist() == [1, 2]
+
+
 def test_arms_that_cannot_be_the_best_are_left_out(monkeypatch):
     policy, features = policy_of(rolf.RoLFBayes, 40, 8000)
     known = policy._posterior(features)
@@ -210,6 +249,7 @@ def test_starting_again_is_one_step_per_arm(name):
     grid, *totals = example(name)
     assert isinstance(grid, Posterior)
     found, expected = make_components(grid), make_components(grid)
+    found.evidence.alive[:] = 0  # components that were left out come back
     refresh(grid, found, *totals)
     step_by_step(grid, expected, *totals)
     for field in ("means", "variances", "loose"):

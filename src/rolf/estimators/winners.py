@@ -100,7 +100,6 @@ def count_wins(
     """
     arms = means.size
     middle, spare = np.empty(arms), np.empty(arms)
-    is_high = np.zeros(arms, dtype=np.bool_)
     for i in range(noises.size):
         noise = noises[i]
         if i % 2 == 0:
@@ -113,19 +112,16 @@ def count_wins(
         winner = 0
         a = gap(rng)
         while a < arms:
-            is_high[a] = True
             value = middle[a] + noise * sds[a] * high_normal(rng)
             if value > best:
                 best = value
                 winner = a
             a += 1 + gap(rng)
         high = HIGH * noise
-        for a in range(arms):
-            if middle[a] + high * sds[a] > best and not is_high[a]:
+        for a in range(arms):  # one whose number was high draws a lower one, and does not win by it
+            if middle[a] + high * sds[a] > best:
                 value = middle[a] + noise * sds[a] * low_normal(rng)
                 if value > best:
                     best = value
                     winner = a
-        for a in range(arms):
-            is_high[a] = False
         wins[winner] += 1.0
