@@ -9,6 +9,8 @@ import pytest
 
 import rolf
 from helpers import every_policy
+from rolf.experiments.status import DRAWS, LEVEL, capture, status_from, status_of
+from rolf.policies.arrays import arrays
 from rolf.testing.storage import (
     ARMS,
     FEATURES,
@@ -94,3 +96,66 @@ def test_rewards_of_any_size_that_is_accepted(name):
     json.dumps(status.to_dict(), allow_nan=False)
     assert status.told == 3
     assert all(np.isfinite(arm.estimate) for arm in status.arms)
+
+
+# --- what it is computed from ---
+
+
+def replica_of(experiment):
+    return experiment._replica
+
+
+@every_policy
+def test_a_status_is_of_the_moment_at_which_it_was_captured(name):
+    experiment = create_experiment(make_url("memory"), policy=name)
+    features = round_features(experiment)
+    play(experiment, 20)
+    table = np.array(features["features"]) if features else None
+    view = capture(replica_of(experiment), table)
+    expected = status_of("one", replica_of(experiment), table)
+    play(experiment, 20)
+    experiment.retire_arms([0])
+    experiment.add_arms(np.ones((1, len(FEATURES[0]))))
+    assert status_from("one", view) == expected
+    assert experiment.status() != expected
+
+
+@pytest.mark.parametrize("name", ["ucb", "linucb", "rolf-lasso"])
+def test_policies_without_a_posterior_have_that_of_rolf_bayes(name):
+    experiment = create_experiment(make_url("memory"), policy=name)
+    play(experiment, 40)
+    experiment.status()  # the replica is in step with the log afterwards
+    moments = replica_of(experiment).moments
+    bayes = rolf.RoLFBayes(FEATURES, seed=0)
+    bayes.learn_totals(moments.counts, moments.sums, moments.squares, level=moments.anchor)
+    experiment.retire_arms([1])
+    arms = experiment.status().arms
+    low, high = bayes.intervals(LEVEL).T
+    available = [arm for arm in range(ARMS) if arm != 1]
+    assert [arm.low for arm in arms] == low.tolist()
+    assert [arm.high for arm in arms] == high.tolist()
+    assert [arm.best for arm in arms] == bayes.best(available=available, draws=DRAWS).tolist()
+
+
+@pytest.mark.parametrize("name", ["rolf-bayes", "rolf-lasso", "ucb"])
+def test_nothing_of_the_size_of_arms_by_arms_is_copied(name):
+    count = 200
+    features = np.random.default_rng(0).random((count, 2))
+    experiment = create_experiment(make_url("memory"), features=features, policy=name)
+    for reward in (0.0, 1.0):
+        experiment.tell(experiment.ask(), reward)
+    replica = replica_of(experiment)
+    view = capture(replica)
+    assert view.features is replica.policy.arms.features
+    parts = [view.estimates, *(view.totals or ())]
+    if view.belief is not None:
+        parts += [array for _, array in arrays(view.belief)]
+        assert view.model is replica.policy.params.model
+    assert sum(np.size(part) for part in parts) < 119 * (3 * count + 25)
+
+
+def test_rewards_whose_squares_are_too_large_for_a_posterior():
+    experiment = create_experiment(make_url("memory"), policy="ucb")
+    for reward in (1.0, 1e145, 3.0):
+        experiment.tell(experiment.ask(), reward)
+    assert all(arm.low is None and arm.best is None for arm in experiment.status().arms)

@@ -6,6 +6,8 @@ of ``scales.py``.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +15,13 @@ import numpy as np
 from rolf.checks import MAX_FEATURE, MAX_REWARD
 from rolf.estimators.operations import Traits, check_counts, check_moments, check_sums
 from rolf.estimators.scales import check_evidence, evidence_agrees
+from rolf.estimators.student import low_quantiles, tail_table
+from rolf.estimators.winners import count_wins
 from rolf.kernel import kernel
 from rolf.types import FloatArray, IntArray
+
+#: chance that the best arm of a draw is among those left out, far below the error of the shares
+NEVER = 1e-6
 
 
 @kernel
@@ -34,9 +41,9 @@ def posterior(model: Any, belief: Any, features: FloatArray) -> MixturePosterior
 
 
 class MixturePosterior(NamedTuple):
-    """The posterior of all arms, component by component.
+    """The posterior of all arms, component by component; nothing in it changes any more.
 
-    Given a component's noise variance s, the arms are means + sqrt(s) (reach L e + sqrt(alone) e')
+    Given a component's noise variance s, the arms are means + sqrt(s) (reach'L e + sqrt(alone) e')
     with L L' = cov and e, e' standard normal; s is inverse gamma with the errors.
     """
 
@@ -44,48 +51,24 @@ class MixturePosterior(NamedTuple):
     errors: FloatArray  # (L,)
     means: FloatArray  # (L, K)
     variances: FloatArray  # (L, K), in units of s
-    reach: FloatArray  # (L, K, D)
-    alone: FloatArray  # (L, K)
     cov: FloatArray  # (L, D, D)
     degrees: float  # of freedom: rewards less one
+    #: reach (D, A) and alone (A,) of some arms in a component
+    loadings: Callable[[int, IntArray], tuple[FloatArray, FloatArray]]
 
-    @classmethod
-    def of(
-        cls,
-        components: Any,
-        live: IntArray,
-        means: FloatArray,
-        variances: FloatArray,
-        reach: FloatArray,
-        alone: FloatArray,
-    ) -> MixturePosterior:
-        """The posterior of the components that still have weight."""
-        evidence = components.evidence
-        return cls(
-            evidence.weights[live],
-            evidence.errors[live],
-            means,
-            variances,
-            reach,
-            alone,
-            components.cov[live],
-            float(evidence.seen[0]) - 1.0,
-        )
+    def interval(self, level: float) -> FloatArray:
+        """Of every arm (K, 2): holds its mean with this chance, as much below as above."""
+        from scipy.special import stdtrit
 
-    def quantile(self, chance: float) -> FloatArray:
-        """Of every arm (K,), by bisection between the components' quantiles."""
-        from scipy.special import stdtr, stdtrit
-
-        spread = np.sqrt(self.errors[:, None] / self.degrees * self.variances)
-        each = self.means + spread * stdtrit(self.degrees, chance)
-        low, high = each.min(axis=0), each.max(axis=0)
-        spread = np.maximum(spread, 1e-300)
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            below = self.weights @ stdtr(self.degrees, (middle - self.means) / spread)
-            low = np.where(below < chance, middle, low)
-            high = np.where(below < chance, high, middle)
-        return np.asarray(0.5 * (low + high))
+        chance = 0.5 * (1.0 - level)
+        one = float(stdtrit(self.degrees, chance))
+        table, means = tail_table(self.degrees), np.ascontiguousarray(self.means.T)
+        spreads = np.sqrt(np.ascontiguousarray(self.variances.T) * (self.errors / self.degrees))
+        ends = [
+            low_quantiles(table, self.weights, sign * means, spreads, chance, one)
+            for sign in (1.0, -1.0)
+        ]
+        return np.column_stack([ends[0], -ends[1]])
 
     def best(self, arms: IntArray, draws: int) -> FloatArray:
         """How often each arm (K,) is the best of ``arms`` in draws from the joint posterior."""
@@ -93,18 +76,50 @@ class MixturePosterior(NamedTuple):
         rng = np.random.default_rng([int(self.degrees), draws])
         shares = rng.multinomial(draws, self.weights / self.weights.sum())
         for g in np.flatnonzero(shares):
+            rivals = self._rivals(int(g), arms)
             values, vectors = np.linalg.eigh(self.cov[g])
+            reach, alone = self.loadings(int(g), rivals)
             root = vectors * np.sqrt(np.maximum(values, 0.0))
-            reach = self.reach[g][arms] @ root
-            alone = np.sqrt(self.alone[g][arms])
-            for first in range(0, shares[g], 1000):  # in blocks: memory stays bounded
-                count = min(1000, shares[g] - first)
-                steps = rng.standard_normal((count, root.shape[1])) @ reach.T
-                steps += alone * rng.standard_normal((count, arms.size))
-                noise = np.sqrt(self.errors[g] / rng.chisquare(self.degrees, count))
-                drawn = self.means[g][arms] + steps * noise[:, None]
-                wins += np.bincount(arms[drawn.argmax(axis=1)], minlength=wins.size)
+            noises = np.sqrt(self.errors[g] / rng.chisquare(self.degrees, shares[g]))
+            won = np.zeros(rivals.size)
+            count_wins(self.means[g, rivals], reach, root, np.sqrt(alone), noises, rng, won)
+            wins[rivals] += won
         return wins / draws
+
+    def _rivals(self, component: int, arms: IntArray) -> IntArray:
+        """Some arms without those that, all together, have less than NEVER of being the best."""
+        from scipy.special import stdtrit
+
+        far = -float(stdtrit(self.degrees, 0.5 * NEVER / arms.size))
+        spread = self.errors[component] / self.degrees * self.variances[component, arms]
+        means, reach = self.means[component, arms], far * np.sqrt(spread)
+        rivals: IntArray = arms[means + reach >= (means - reach).max()]
+        return rivals
+
+
+def known_posterior(model: Any, belief: Any, features: FloatArray) -> MixturePosterior | None:
+    """The posterior, or None while no scale is known: all rewards so far were equal."""
+    if float(belief.components.evidence.errors.max()) <= 0.0:
+        return None
+    return posterior(model, belief, features)
+
+
+def intervals(known: MixturePosterior | None, arms: int, level: float) -> FloatArray:
+    """Of every arm (K, 2); unbounded while no scale is known."""
+    if known is None:
+        return np.tile([-math.inf, math.inf], (arms, 1))
+    return known.interval(level)
+
+
+def chances_of_best(
+    known: MixturePosterior | None, arms: int, available: IntArray, draws: int
+) -> FloatArray:
+    """Of every arm (K,) to be the best available one; equal while no scale is known."""
+    if known is not None:
+        return known.best(available, draws)
+    equal = np.zeros(arms)
+    equal[available] = 1.0 / available.size
+    return equal
 
 
 def posterior_traits(totals: tuple[str, ...], derived: tuple[str, ...]) -> Traits:

@@ -10,8 +10,10 @@ moves
     r  by  k e / S,    v  by  -k^2 / S,    C  by  -f_a^2 (C z_a)(C z_a)' / S,
 
 with k the covariances of all arms with arm a, and adds e^2/S to the squared error and log(n S)
-to the log determinant. A single reward is n = 1; starting again from the totals is one such
-step per arm. A round costs O(K d + d^2) for each component that still has weight.
+to the log determinant. A single reward is n = 1. A round costs O(K d + d^2) for each component
+that still has weight.
+
+How the components follow from the totals is in ``components.py``.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
+from rolf.estimators.components import Components, Posterior, make_grid, no_components, refresh
 from rolf.estimators.mixture import (
     MixturePosterior,
     believed,
@@ -31,75 +34,11 @@ from rolf.estimators.mixture import (
     posterior_traits,
 )
 from rolf.estimators.operations import ArmTotals, History, Observation, arm_totals
-from rolf.estimators.scales import (
-    FAINT,
-    Evidence,
-    due,
-    forget_evidence,
-    no_evidence,
-    noise_variance,
-    scale_grid,
-    weigh,
-)
+from rolf.estimators.scales import FAINT, due, forget_evidence, noise_variance, weigh
 from rolf.kernel import looped, shared
-from rolf.types import FloatArray
+from rolf.types import FloatArray, IntArray
 
-
-class Posterior(NamedTuple):
-    """What stays fixed: z_a (K, D) with orthogonal columns, the variance of each coefficient
-    in units of the observed scale (D,), and per component (G,) observed and latent scale
-    and log prior weight."""
-
-    rows: FloatArray
-    sizes: FloatArray
-    observed: FloatArray
-    latent: FloatArray
-    prior: FloatArray
-
-
-class Components(NamedTuple):
-    """Per component: posterior means, variances and f of all arms (G, K), and the covariance
-    of the coefficients (G, D, D)."""
-
-    means: FloatArray
-    variances: FloatArray
-    loose: FloatArray
-    cov: FloatArray
-    evidence: Evidence
-
-
-def make_grid(features: FloatArray) -> Posterior:
-    """The grid for fixed features (K, d).
-
-    Each column is centred and brought to standard deviation 1, so that the units of a
-    feature do not matter; the columns are rotated to orthogonal ones; and the whole is scaled
-    so that the observed part has variance 1 over the arms at observed scale 1.
-    """
-    arms = features.shape[0]
-    largest = np.abs(features).max(axis=0)
-    columns = features / np.where(largest > 0.0, largest, 1.0)  # no overflow, no underflow
-    centred = columns - columns.mean(axis=0)
-    spread = centred.std(axis=0)
-    flat = spread <= 16.0 * float(np.finfo(np.float64).eps)
-    left, singular, _ = np.linalg.svd(centred[:, ~flat] / spread[~flat], full_matrices=False)
-    floor = max(features.shape) * float(np.finfo(np.float64).eps)
-    rank = int(np.count_nonzero(singular > floor * singular[:1]))
-    sizes = singular[:rank] ** 2
-    sizes *= arms / sizes.sum() if rank else 1.0
-    rows = np.hstack([np.ones((arms, 1)), left[:, :rank]])
-    return Posterior(np.ascontiguousarray(rows), np.append(0.0, sizes), *scale_grid())
-
-
-def _no_components(grid: Posterior) -> Components:
-    arms, size = grid.rows.shape
-    count = grid.latent.size
-    return Components(
-        means=np.zeros((count, arms)),
-        variances=np.zeros((count, arms)),
-        loose=np.ones((count, arms)),
-        cov=np.zeros((count, size, size)),
-        evidence=no_evidence(grid.prior),
-    )
+__all__ = ["Components", "Posterior", "absorb", "make_grid", "mixture", "refresh"]
 
 
 @shared
@@ -178,24 +117,6 @@ def absorb(grid: Posterior, belief: Components, arm: int, value: float, count: f
 
 
 @looped
-def refresh(
-    grid: Posterior, belief: Components, counts: FloatArray, sums: FloatArray, squares: FloatArray
-) -> None:
-    """Recompute everything from the counts, sums and sums of squares of all arms."""
-    belief.evidence.seen[0] = 0.0
-    within = 0.0
-    for arm in range(counts.size):
-        if counts[arm] > 0.0:
-            mean = sums[arm] / counts[arm]
-            absorb(grid, belief, arm, mean, counts[arm])
-            within += max(squares[arm] - mean * sums[arm], 0.0)
-    if belief.evidence.seen[0] > 0.0:
-        for g in range(grid.latent.size):
-            belief.evidence.errors[g] += within
-        weigh(grid.prior, belief.evidence)
-
-
-@looped
 def mixture(belief: Components, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     """Mean and variance of every arm over all components, weighed, and the noise variance.
 
@@ -239,7 +160,7 @@ class PosteriorBelief(NamedTuple):
 
 def _begin(model: Posterior, arms: int) -> PosteriorBelief:
     counts, sums, squares = np.zeros((3, arms))
-    return PosteriorBelief(counts, sums, squares, np.zeros(1), _no_components(model))
+    return PosteriorBelief(counts, sums, squares, np.zeros(1), no_components(model))
 
 
 def _observe(model: Posterior, belief: PosteriorBelief, seen: Observation) -> None:
@@ -292,16 +213,22 @@ def _learn_totals(model: Posterior, belief: PosteriorBelief, totals: ArmTotals) 
 
 
 def _posterior(model: Posterior, belief: PosteriorBelief, features: FloatArray) -> MixturePosterior:
-    components = belief.components
-    live = np.flatnonzero(components.evidence.weights > 0.0)
-    loose = components.loose[live]
-    return MixturePosterior.of(
-        components,
-        live,
+    components, evidence = belief.components, belief.components.evidence
+    live = np.flatnonzero(evidence.weights > 0.0)
+    latent, counts, rows = model.latent[live], belief.counts.copy(), model.rows.T.copy()
+
+    def loadings(component: int, arms: IntArray) -> tuple[FloatArray, FloatArray]:
+        loose = 1.0 / (1.0 + latent[component] * counts[arms])
+        return loose * rows.take(arms, axis=1), latent[component] * loose
+
+    return MixturePosterior(
+        weights=evidence.weights[live],
+        errors=evidence.errors[live],
         means=components.means[live] + belief.anchor[0],
         variances=np.maximum(components.variances[live], 0.0),
-        reach=loose[:, :, None] * model.rows,
-        alone=model.latent[live, None] * loose,
+        cov=components.cov[live],
+        degrees=float(evidence.seen[0]) - 1.0,
+        loadings=loadings,
     )
 
 

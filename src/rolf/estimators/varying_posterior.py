@@ -39,7 +39,7 @@ from rolf.estimators.scales import (
 )
 from rolf.kernel import looped, shared
 from rolf.linalg import inverse
-from rolf.types import FloatArray
+from rolf.types import FloatArray, IntArray
 
 
 class VaryingPosterior(NamedTuple):
@@ -359,24 +359,30 @@ def _posterior(
     model: VaryingPosterior, belief: VaryingPosteriorBelief, features: FloatArray
 ) -> MixturePosterior:
     components, totals = belief.components, belief.totals
-    features = features - model.centre
-    arms = totals.counts.size
-    live = np.flatnonzero(components.evidence.weights > 0.0)
-    means, variances = np.zeros((2, live.size, arms))
+    evidence, features = components.evidence, features - model.centre
+    live = np.flatnonzero(evidence.weights > 0.0)
+    means, variances = np.zeros((2, live.size, totals.counts.size))
     for place, g in enumerate(live):
         varying_component(
             model, components, totals, int(g), features, means[place], variances[place]
         )
-    loose = 1.0 / (1.0 + model.latent[live, None] * totals.counts)
-    held = (1.0 - loose) / np.maximum(totals.counts, 1.0)
-    rows = np.column_stack([np.ones(arms), features])
-    return MixturePosterior.of(
-        components,
-        live,
+    latent, counts, sums = model.latent[live], totals.counts.copy(), totals.rows.T.copy()
+    rows = np.vstack([np.ones(counts.size), features.T])
+
+    def loadings(component: int, arms: IntArray) -> tuple[FloatArray, FloatArray]:
+        loose = 1.0 / (1.0 + latent[component] * counts[arms])
+        held = (1.0 - loose) / np.maximum(counts[arms], 1.0)
+        reach = rows.take(arms, axis=1) - held * sums.take(arms, axis=1)
+        return reach, latent[component] * loose
+
+    return MixturePosterior(
+        weights=evidence.weights[live],
+        errors=evidence.errors[live],
         means=means + belief.anchor[0],
         variances=variances,
-        reach=rows - held[:, :, None] * totals.rows,
-        alone=model.latent[live, None] * loose,
+        cov=components.cov[live],
+        degrees=float(evidence.seen[0]) - 1.0,
+        loadings=loadings,
     )
 
 

@@ -21,7 +21,7 @@ from rolf.experiments.backup import back_up
 from rolf.experiments.live import LiveReplica, already_told
 from rolf.experiments.replica import Replica
 from rolf.experiments.roster import Roster
-from rolf.experiments.status import ArmRecord, Counts, Status, arm_records, status_of
+from rolf.experiments.status import ArmRecord, Counts, Status, arm_records, capture, status_from
 from rolf.experiments.storage.base import CHANGE, PART, Record, Row, Store, log_rows
 from rolf.experiments.storage.forks import take_part
 from rolf.types import Decision, FloatArray
@@ -78,13 +78,10 @@ class Experiment:
                 self._live.fold_if_reconnected()
             self._unfinished = True
             try:
-                yield
+                with interrupts_recognised():
+                    yield
             except RolfError:
                 self._unfinished = False
-                raise
-            except SystemError as error:  # how compiled code reports an interrupt
-                if isinstance(error.__cause__, KeyboardInterrupt):
-                    raise KeyboardInterrupt from error
                 raise
             self._unfinished = False
 
@@ -232,7 +229,9 @@ class Experiment:
             self._expire()
             self._live.sync()
             table = self._round_features(features) if features is not None else None
-            return status_of(self.name, self._replica, table)
+            view = capture(self._replica, table)
+        with interrupts_recognised():
+            return status_from(self.name, view)  # asks need not wait for this
 
     def counts(self) -> Counts:
         """How many decisions were made and how many rewards told, without any estimates."""
@@ -345,3 +344,14 @@ class Experiment:
     def __repr__(self) -> str:
         asked, told = sum(self._replica.asked), sum(self._replica.told)
         return f"<Experiment {self.name!r}: {self.policy}, {asked} asked, {told} told>"
+
+
+@contextmanager
+def interrupts_recognised() -> Iterator[None]:
+    """Compiled code reports an interrupt as a SystemError."""
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise

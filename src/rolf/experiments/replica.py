@@ -53,7 +53,7 @@ class Moments:
 
     def add(self, arm: int, reward: float, sign: float = 1.0) -> None:
         if self.anchor is None:
-            self.anchor = float(reward)  # a database may return 1 for 1.0
+            self.anchor = reward
         value = reward - self.anchor
         self.counts[arm] += sign
         self.sums[arm] += sign * value
@@ -150,6 +150,7 @@ class Replica:
         probability = math.nan if chance is None else chance
         choice = Choice(arm, probability, greedy, pseudo, bool(matched))
         x = policy.arms.features[arm] if features is None else np.array(json.loads(features))
+        reward = float(reward)  # whatever the database returns: compiled code tells the two apart
         self.moments.add(arm, reward)
         if replaces:
             self._replace_default(choice, x, reward)

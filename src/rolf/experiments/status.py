@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from rolf.errors import RolfWarning
-from rolf.experiments.replica import Replica
+from rolf.arms.table import Arms
+from rolf.estimators.mixture import chances_of_best, intervals, known_posterior
+from rolf.estimators.operations import ArmTotals, begin, learn_totals, means, recompute
+from rolf.estimators.posterior import Posterior, make_grid
+from rolf.experiments.replica import Moments, Replica
+from rolf.experiments.roster import Roster
+from rolf.policies.arrays import copied
 from rolf.policies.operations import estimate
-from rolf.policies.rolf_bayes import RoLFBayes
+from rolf.policies.posterior_policy import PosteriorPolicy
+from rolf.types import FloatArray
+
+#: of the intervals, and draws for the chances of being best
+LEVEL = 0.9
+DRAWS = 10_000
+
+#: the model of RoLF-Bayes for the arms of an experiment, which its status needs again and again
+_grids: WeakKeyDictionary[Arms, Posterior] = WeakKeyDictionary()
+#: rewards of older logs may be larger than what is accepted now: their squares must add up
+LARGEST = 1e140
 
 
 @dataclass(frozen=True)
@@ -102,61 +117,123 @@ def arm_records(replica: Replica) -> list[ArmRecord]:
     ]
 
 
-def status_of(name: str, replica: Replica, features: Any = None) -> Status:
-    """The status of an experiment, as far as a replica knows."""
-    policy, roster = replica.policy, replica.roster
-    count = roster.arms.count
-    estimates: list[Any] = [None] * count
-    intervals: list[tuple[Any, Any]] = [(None, None)] * count
-    best: list[Any] = [None] * count
-    if not policy.varying or features is not None:
-        varying = {"features": features} if policy.varying else {}
-        table = policy.arms.features if features is None else features
-        estimates = [float(value) for value in estimate(policy.params, replica.state, table)]
-        posterior = _posterior(replica)
-        if posterior is not None:
-            ends = np.asarray(posterior.intervals(**varying)).tolist()
-            intervals = [(_finite(low), _finite(high)) for low, high in ends]
-        if posterior is not None and roster.positions.size:
-            best = np.asarray(posterior.best(available=roster.positions, **varying)).tolist()
-    asked, told = sum(replica.asked), sum(replica.told)
-    return Status(
-        name=name,
+@dataclass(frozen=True)
+class View:
+    """What a status is computed from: nothing in it changes with the replica.
+
+    Attributes:
+        policy, options: of the experiment.
+        roster: the arms.
+        asked, told, defaults: counts, as in the replica.
+        features: (K, d); None if features come with every ask and none were given.
+        estimates: of the policy; None if they follow from its belief.
+        model, belief: of a policy that has a posterior; None if it has none.
+        totals: the rewards of every arm, if no policy has a posterior that knows them.
+    """
+
+    policy: str
+    options: dict[str, Any]
+    roster: Roster
+    asked: list[int]
+    told: list[int]
+    defaults: int
+    features: FloatArray | None = None
+    estimates: FloatArray | None = None
+    model: Any = None
+    belief: Any = None
+    totals: ArmTotals | None = None
+
+
+def capture(replica: Replica, features: Any = None) -> View:
+    """Copy from a replica what its status needs: O(K) numbers per component, and no more."""
+    policy = replica.policy
+    view = View(
         policy=replica.record.policy,
         options=dict(policy.options),
+        roster=replica.roster,
+        asked=list(replica.asked),
+        told=list(replica.told),
+        defaults=replica.defaults,
+    )
+    if policy.varying and features is None:
+        return view
+    table = policy.arms.features if features is None else features
+    if isinstance(policy, PosteriorPolicy):
+        belief = copied(replica.state.belief)
+        return replace(view, features=table, model=policy.params.model, belief=belief)
+    return replace(
+        view,
+        features=table,
+        estimates=np.array(estimate(policy.params, replica.state, table)),
+        totals=None if policy.varying else _totals(replica.moments),
+    )
+
+
+def _totals(moments: Moments) -> ArmTotals | None:
+    """The rewards of every arm; None if there are none, or if their squares are too large."""
+    if moments.anchor is None:
+        return None
+    counts, sums, squares = np.array([moments.counts, moments.sums, moments.squares])
+    largest = max(abs(moments.anchor), math.sqrt(np.abs(squares).max()))
+    return ArmTotals(counts, sums, squares, moments.anchor) if largest <= LARGEST else None
+
+
+def status_from(name: str, view: View) -> Status:
+    """The status of an experiment, computed from what was copied."""
+    roster, count = view.roster, view.roster.arms.count
+    estimates: list[Any] = [None] * count
+    ends: list[list[Any]] = [[None, None]] * count
+    best: list[Any] = [None] * count
+    if view.features is not None:
+        beliefs = _beliefs(view, view.features)
+        values = view.estimates
+        if beliefs is not None:
+            values = means(*beliefs, view.features) if values is None else values
+            known = known_posterior(*beliefs, view.features)
+            ends = intervals(known, count, LEVEL).tolist()
+            if roster.positions.size:
+                best = chances_of_best(known, count, roster.positions, DRAWS).tolist()
+        if values is not None:
+            estimates = values.tolist()
+    asked, told = sum(view.asked), sum(view.told)
+    columns = (roster.arms.labels, roster.active, view.asked, view.told, estimates, ends, best)
+    return Status(
+        name=name,
+        policy=view.policy,
+        options=view.options,
         asked=asked,
         told=told,
-        defaults=replica.defaults,
-        waiting=asked - told - replica.defaults,
+        defaults=view.defaults,
+        waiting=asked - told - view.defaults,
         arms=[
             ArmStatus(
-                arm=roster.arms.labels[i],
-                active=bool(roster.active[i]),
-                plays=replica.asked[i],
-                told=replica.told[i],
-                estimate=estimates[i],
-                low=intervals[i][0],
-                high=intervals[i][1],
-                best=best[i],
+                arm, bool(active), plays, rewards, estimate, _finite(low), _finite(high), chance
             )
-            for i in range(count)
+            for arm, active, plays, rewards, estimate, (low, high), chance in zip(
+                *columns, strict=True
+            )
         ],
     )
 
 
-def _posterior(replica: Replica) -> Any:
-    """The policy, if it has a posterior; otherwise one that learned from the same rewards."""
-    policy, moments = replica.policy, replica.moments
-    if hasattr(policy, "intervals"):
-        return policy
-    if policy.varying or moments.anchor is None or not np.isfinite(moments.squares).all():
+def status_of(name: str, replica: Replica, features: Any = None) -> Status:
+    """The status of an experiment, as far as a replica knows."""
+    return status_from(name, capture(replica, features))
+
+
+def _beliefs(view: View, features: FloatArray) -> tuple[Any, Any] | None:
+    """Model and belief of the policy; otherwise those of RoLF-Bayes, given the same rewards."""
+    if view.belief is not None:
+        return view.model, view.belief
+    if view.totals is None:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RolfWarning)
-        posterior = RoLFBayes(policy.arms.features, seed=0)
-    posterior.learn_totals(moments.counts, moments.sums, moments.squares, level=moments.anchor)
-    return posterior
+    arms = view.roster.arms
+    model = _grids.get(arms) or _grids.setdefault(arms, make_grid(features))
+    belief = begin(model, arms.count)
+    learn_totals(model, belief, view.totals)
+    recompute(model, belief, 0)
+    return model, belief
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -15,7 +15,6 @@ Python calls run the functions as they stand, without Numba. ``compiled`` hands 
 version of a function; ``cache.py`` keeps it on disk between processes.
 """
 
-from rolf.kernel.cache import cache_root
 from rolf.kernel.dispatch import (
     body_of,
     compiled,
@@ -30,7 +29,6 @@ from rolf.kernel.dispatch import (
 
 __all__ = [
     "body_of",
-    "cache_root",
     "compiled",
     "has_body",
     "implement",

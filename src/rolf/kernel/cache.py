@@ -2,6 +2,14 @@
 
 Numba's disk cache does not notice an edit in another file, so its folder is named after a hash
 of every source that compiled code can come from. Only the latest few folders are kept.
+
+Code is read from folders that nobody but us and root could have filled (``trust.py``), and
+written to the first of them that is ours:
+
+1. ``ROLF_CACHE_DIR``. It may be read-only, as in a container image whose code was compiled by
+   root; others may read what we write there.
+2. ``rolf`` in the user's cache folder.
+3. ``rolf-<user id>`` in the folder for temporary files.
 """
 
 from __future__ import annotations
@@ -10,9 +18,8 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:  # what is needed to compile is imported then, not with rolf
     from pathlib import Path
@@ -30,27 +37,105 @@ SOURCES = (
 )
 #: how many folders are kept, the latest first
 KEPT = 32
+#: access to new folders: of the user's own, and of one that was chosen
+PRIVATE, READABLE = 0o700, 0o755
 
 
-def cache_root() -> Path:
-    """The folder of compiled code: ``ROLF_CACHE_DIR``, or the user's cache folder."""
+class Folders(NamedTuple):
+    """Folders to read compiled code from, the one of them to write to, and why others are left
+    out."""
+
+    read: list[Path]
+    write: Path | None
+    refused: list[str]
+
+
+class Root(NamedTuple):
+    """A folder that may hold compiled code, and the access to what is created there."""
+
+    path: Path
+    access: int
+
+
+def roots() -> list[Root]:
+    """Where compiled code may be, the preferred folder first."""
+    import tempfile
     from pathlib import Path
 
-    chosen = os.environ.get("ROLF_CACHE_DIR")
+    out = []
+    chosen, base = os.environ.get("ROLF_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "rolf"
+        out.append(Root(Path(chosen), READABLE))
+    with suppress(KeyError, RuntimeError):  # nobody knows where the home of this user is
+        out.append(Root((Path(base) if base else Path.home() / ".cache") / "rolf", PRIVATE))
+    with suppress(OSError):  # there is no folder for temporary files
+        user = os.geteuid() if hasattr(os, "geteuid") else "user"
+        out.append(Root(Path(tempfile.gettempdir()) / f"rolf-{user}", PRIVATE))
+    return out
 
 
-def cache_folder(classes: set[str], called: set[str]) -> Path | None:
-    """The folder for code that is compiled for classes of these modules; None for no folder.
+def cache_folders(classes: set[str], called: set[str]) -> Folders | None:
+    """The folders for code that is compiled for classes of these modules; None for no folder.
 
     ``called`` are the modules of all functions that compiled code may call: if one of the
     classes lives outside this package, any of them may be called, and all their files count.
     """
+    name = _folder_name(classes, called)
+    if name is None:
+        return None
+    folders = Folders([], None, [])
+    for root in roots():
+        folder = root.path / name
+        try:
+            writable = _open_folder(folder, root.access, folders)
+        except OSError as error:
+            folders.refused.append(f"{folder}: {error.strerror or error}")
+            continue
+        if writable:
+            with suppress(OSError):
+                evict(root.path, keep=folder)
+            return folders._replace(write=folder)
+    return folders
+
+
+def _open_folder(folder: Path, access: int, folders: Folders) -> bool:
+    """Read from a folder if nobody else can change it; whether it can be written to as well."""
+    from rolf.kernel.trust import owned, weakness
+
+    reason = weakness(_existing(folder), above=True)
+    if reason is None:
+        with suppress(PermissionError):
+            _create(folder, access)
+        reason = weakness(folder)
+    if reason is not None:
+        folders.refused.append(reason)
+        return False
+    folders.read.append(folder)
+    if not owned(folder):
+        folders.refused.append(f"{folder} is read-only")
+        return False
+    return True
+
+
+def _existing(folder: Path) -> Path:
+    """A folder, or the nearest one above it that exists."""
+    while not os.path.lexists(folder):
+        folder = folder.parent
+    return folder
+
+
+def _create(folder: Path, access: int) -> None:
+    """Create a folder and those above it, whatever the umask, for nobody else to write to."""
+    if folder.exists():
+        return
+    _create(folder.parent, access)
+    with suppress(FileExistsError):
+        folder.mkdir(access)
+
+
+def _folder_name(classes: set[str], called: set[str]) -> str | None:
+    """A hash of all sources; None if one of them is not in a file."""
     import hashlib
-    import tempfile
     from pathlib import Path
 
     digest = hashlib.sha256(_package_sources().encode())
@@ -60,18 +145,7 @@ def cache_folder(classes: set[str], called: set[str]) -> Path | None:
             if file is None or name == "__main__":
                 return None
             digest.update(Path(file).read_bytes())
-    name = digest.hexdigest()[:20]
-    for root in (cache_root(), Path(tempfile.gettempdir()) / f"rolf-{_user()}"):
-        folder = root / name
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError:
-            continue
-        evict(root, keep=folder)
-        return folder
-    return None
+    return digest.hexdigest()[:20]
 
 
 @functools.cache
@@ -93,10 +167,6 @@ def _outside(module: str) -> bool:
     return module.split(".")[0] != __name__.split(".")[0]
 
 
-def _user() -> str:
-    return str(os.getuid()) if hasattr(os, "getuid") else "user"
-
-
 def evict(root: Path, keep: Path) -> None:
     """Keep the folders of the latest few versions only; touch nothing that is not ours."""
     import shutil
@@ -113,16 +183,3 @@ def _modified(folder: Path) -> float:
         return folder.stat().st_mtime
     except OSError:
         return 0.0
-
-
-@contextmanager
-def numba_cache(folder: Path | None) -> Iterator[None]:
-    """Numba reads its cache folder when a function is decorated, from a global."""
-    from numba.core import config
-
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(folder) if folder else before
-    try:
-        yield
-    finally:
-        config.CACHE_DIR = before

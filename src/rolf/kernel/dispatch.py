@@ -12,10 +12,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
 from rolf.errors import RolfError
-from rolf.kernel.cache import cache_folder, numba_cache
+from rolf.kernel.cache import cache_folders
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -139,20 +140,25 @@ def modules() -> set[str]:
 def compiled(function: Callable[P, R], *classes: type, title: str) -> Callable[P, R]:
     """The Numba version of ``function``, kept on disk between processes.
 
-    ``classes`` are the params classes that decide which kernels it will call. If one of them
-    lives outside this package, its file counts as a source too; if it has no file (a notebook,
-    a prompt), nothing is kept on disk.
+    ``classes`` are the params classes that decide which kernels it will call. If one of them, or
+    the function itself, lives outside this package, its file counts as a source too; if it has
+    no file (a notebook, a prompt), nothing is kept on disk.
     """
     with _lock:
         activate()
         import numba
 
-        folder = cache_folder({cls.__module__ for cls in classes}, modules())
-        with numba_cache(folder):
-            dispatcher = numba.njit(function, cache=folder is not None, nogil=True, fastmath=FAST)
-        marker = folder / f"{title}.compiled" if folder else None
-        if marker is not None and marker.exists():
-            return dispatcher  # type: ignore[no-any-return]
+        dispatcher = numba.njit(function, nogil=True, fastmath=FAST)
+        own = {function.__module__, *(cls.__module__ for cls in classes)}
+        folders = cache_folders(own, modules())
+        marker = None
+        if folders is not None:
+            from rolf.kernel.store import DiskCache
+
+            dispatcher._cache = DiskCache(function, folders)
+            if any((folder / f"{title}.compiled").exists() for folder in folders.read):
+                return dispatcher  # type: ignore[no-any-return]
+            marker = folders.write and folders.write / f"{title}.compiled"
 
     done: list[bool] = []
 
@@ -170,7 +176,8 @@ def compiled(function: Callable[P, R], *classes: type, title: str) -> Callable[P
                 took = time.perf_counter() - start
                 print(f"rolf: {title} compiled in {took:.1f} s", file=sys.stderr, flush=True)
                 if marker is not None:
-                    marker.touch()
+                    with suppress(OSError):
+                        marker.touch()
                 done.append(True)
         again: R = dispatcher(*args, **kwargs)
         return again

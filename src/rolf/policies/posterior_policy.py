@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.checks import between, whole
-from rolf.estimators.mixture import MixturePosterior, believed, posterior
+from rolf.estimators import mixture
+from rolf.estimators.mixture import (
+    MixturePosterior,
+    believed,
+    chances_of_best,
+    known_posterior,
+)
 from rolf.estimators.scales import Evidence
 from rolf.kernel import implement, looped
 from rolf.policies.base import Policy
@@ -72,11 +78,8 @@ class PosteriorPolicy(Policy):
         return evidence
 
     def _posterior(self, features: FloatArray) -> MixturePosterior | None:
-        """The posterior, or None while no scale is known: all rewards so far were equal."""
         with self._lock:
-            if float(self._evidence.errors.max()) <= 0.0:
-                return None
-            return posterior(self.params.model, self._state.belief, features)
+            return known_posterior(self.params.model, self._state.belief, features)
 
     def intervals(self, level: float = 0.9, *, features: Any = None) -> Any:
         """Posterior intervals of the arms' mean rewards.
@@ -91,10 +94,7 @@ class PosteriorPolicy(Policy):
         """
         level = between("level", level, 0.0, 1.0)
         known = self._posterior(self._round_features(features))
-        ends = np.tile([-math.inf, math.inf], (self.arms.count, 1))
-        if known is not None:
-            tails = (0.5 * (1.0 - level), 0.5 * (1.0 + level))
-            ends = np.column_stack([known.quantile(tail) for tail in tails])
+        ends = mixture.intervals(known, self.arms.count, level)
         return self.arms.labelled(ends, ("low", "high"))
 
     def best(
@@ -108,11 +108,7 @@ class PosteriorPolicy(Policy):
         arms = self._everything if available is None else self.arms.subset(available)
         draws = whole("draws", draws, 1)
         known = self._posterior(self._round_features(features))
-        if known is not None:
-            return self.arms.labelled(known.best(arms, draws))
-        equal = np.zeros(self.arms.count)
-        equal[arms] = 1.0 / arms.size
-        return self.arms.labelled(equal)
+        return self.arms.labelled(chances_of_best(known, self.arms.count, arms, draws))
 
     def scales(self) -> dict[str, float]:
         """What was learned about the scales: standard deviations and a share.

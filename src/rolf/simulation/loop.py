@@ -14,6 +14,7 @@ from rolf.errors import InvalidArgument
 from rolf.kernel import compiled
 from rolf.policies.operations import choose, update
 from rolf.policies.registry import policy_class, policy_classes
+from rolf.policies.warm import warm, warm_posterior
 from rolf.types import FloatArray, Generator, IntArray
 
 
@@ -95,7 +96,5 @@ def compile_all(names: Iterable[str] | None = None) -> None:
         ready_loop(cls, fixed)
         if cls.varying:
             ready_loop(cls, moving)
-        else:  # what is compiled online too
-            online = build(fixed.features, seed=0)
-            online.tell(online.ask(), 0.0)
-            online.learn([0, 1], [0.0, 1.0])
+        warm(build(fixed.features, seed=0))
+    warm_posterior()  # the status of an experiment needs it, whatever its policy

@@ -1,0 +1,85 @@
+"""What the status of an experiment costs, apart from the database.
+
+Copying from the replica happens under its lock, the rest does not. Compiled code is loaded first.
+
+    python benchmarks/status.py [arms [features]]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import rolf
+from rolf.experiments.replica import Moments
+from rolf.experiments.roster import Roster
+from rolf.experiments.status import capture, status_from
+from rolf.policies.warm import warm_posterior
+
+POLICIES = ("rolf-bayes", "ucb", "rolf-lasso")
+#: rewards so far, per arm
+EXPERIENCE = (0.01, 3.0, 30.0)
+
+
+def stand_in(name: str, arms: int, size: int, rewards: int) -> Any:
+    """What a replica offers to a status, after rewards of random arms."""
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((arms, size))
+    means = 0.2 * features @ rng.standard_normal(size) + 0.3 * rng.standard_normal(arms)
+    chosen = rng.integers(0, arms, rewards)
+    values = means[chosen] + rng.standard_normal(rewards)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rolf.RolfWarning)
+        cls: Any = rolf.policy_class(name)
+        policy = cls(features, seed=0)
+    if name != "rolf-lasso":  # it would solve for hours, and its status reads an array
+        policy.learn(chosen, values)
+    moments = Moments(arms)
+    for arm, value in zip(chosen.tolist(), values.tolist(), strict=True):
+        moments.add(arm, value)
+    counts = np.bincount(chosen, minlength=arms).tolist()
+    return SimpleNamespace(
+        policy=policy,
+        state=policy._state,
+        record=SimpleNamespace(policy=name),
+        roster=Roster.read(features),
+        asked=counts,
+        told=counts,
+        defaults=0,
+        moments=moments,
+    )
+
+
+def measure(name: str, arms: int, size: int, rewards: int, repeats: int = 5) -> tuple[float, float]:
+    """Median seconds of copying from the replica, and of computing its status."""
+    replica = stand_in(name, arms, size, rewards)
+    times = []
+    for _ in range(repeats + 1):  # the first one loads code, and is not counted
+        start = time.perf_counter()
+        view = capture(replica)
+        copied = time.perf_counter()
+        status_from(name, view)
+        times.append((copied - start, time.perf_counter() - copied))
+    copying, computing = np.median(times[1:], axis=0)
+    return float(copying), float(computing)
+
+
+def main() -> None:
+    arms, size = [int(each) for each in sys.argv[1:]] + [5000, 20][len(sys.argv) - 1 :]
+    warm_posterior()
+    for name in POLICIES:
+        for share in EXPERIENCE:
+            copying, computing = measure(name, arms, size, int(share * arms))
+            print(
+                f"{name:12} {arms} arms, {share:5g} rewards per arm: "
+                f"copied in {1e3 * copying:.1f} ms, computed in {1e3 * computing:.0f} ms"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""The components of the posterior for fixed features, and how they follow from the totals.
+
+With the notation of ``posterior.py``, weights w_a = N_a/(1 + l N_a) and the average reward ybar_a
+of arm a, the coefficients (c, m) of a component have covariance C and mean t,
+
+    C^-1 = sum_a w_a z_a z_a' + diag(0, 1/variances of m),    t = C sum_a w_a z_a ybar_a,
+
+and arm a has mean f_a z_a't + (1 - f_a) ybar_a and variance l f_a + f_a^2 z_a'C z_a: O(K d^2) per
+component, however many rewards there were.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from rolf.estimators.scales import Evidence, no_evidence, scale_grid, weigh
+from rolf.kernel import looped, shared
+from rolf.linalg import inverse
+from rolf.types import FloatArray
+
+
+class Posterior(NamedTuple):
+    """What stays fixed: z_a (K, D) with orthogonal columns, the variance of each coefficient
+    in units of the observed scale (D,), and per component (G,) observed and latent scale
+    and log prior weight."""
+
+    rows: FloatArray
+    sizes: FloatArray
+    observed: FloatArray
+    latent: FloatArray
+    prior: FloatArray
+
+
+class Components(NamedTuple):
+    """Per component: posterior means, variances and f of all arms (G, K), and the covariance
+    of the coefficients (G, D, D)."""
+
+    means: FloatArray
+    variances: FloatArray
+    loose: FloatArray
+    cov: FloatArray
+    evidence: Evidence
+
+
+def make_grid(features: FloatArray) -> Posterior:
+    """The grid for fixed features (K, d).
+
+    Each column is centred and brought to standard deviation 1, so that the units of a
+    feature do not matter; the columns are rotated to orthogonal ones; and the whole is scaled
+    so that the observed part has variance 1 over the arms at observed scale 1.
+    """
+    arms = features.shape[0]
+    largest = np.abs(features).max(axis=0)
+    columns = features / np.where(largest > 0.0, largest, 1.0)  # no overflow, no underflow
+    centred = columns - columns.mean(axis=0)
+    spread = centred.std(axis=0)
+    flat = spread <= 16.0 * float(np.finfo(np.float64).eps)
+    left, singular, _ = np.linalg.svd(centred[:, ~flat] / spread[~flat], full_matrices=False)
+    floor = max(features.shape) * float(np.finfo(np.float64).eps)
+    rank = int(np.count_nonzero(singular > floor * singular[:1]))
+    sizes = singular[:rank] ** 2
+    sizes *= arms / sizes.sum() if rank else 1.0
+    rows = np.hstack([np.ones((arms, 1)), left[:, :rank]])
+    return Posterior(np.ascontiguousarray(rows), np.append(0.0, sizes), *scale_grid())
+
+
+def no_components(grid: Posterior) -> Components:
+    arms, size = grid.rows.shape
+    count = grid.latent.size
+    return Components(
+        means=np.zeros((count, arms)),
+        variances=np.zeros((count, arms)),
+        loose=np.ones((count, arms)),
+        cov=np.zeros((count, size, size)),
+        evidence=no_evidence(grid.prior),
+    )
+
+
+@looped
+def refresh(
+    grid: Posterior, belief: Components, counts: FloatArray, sums: FloatArray, squares: FloatArray
+) -> None:
+    """Recompute everything from the counts, sums and sums of squares of all arms."""
+    arms, size = grid.rows.shape
+    evidence = belief.evidence
+    evidence.seen[0] = counts.sum()
+    if evidence.seen[0] == 0.0:
+        return
+    level = math.nan
+    within = 0.0
+    averages = np.zeros(arms)  # less the level: where all rewards are equal, exactly zero
+    for a in range(arms):
+        if counts[a] > 0.0:
+            mean = sums[a] / counts[a]
+            if math.isnan(level):
+                level = mean
+            averages[a] = mean - level
+            within += max(squares[a] - mean * sums[a], 0.0)
+    coef = np.empty(size)
+    for g in range(grid.latent.size):
+        right, precision = _normal_equations(grid, g, counts, averages)
+        cov, logdet = inverse(precision)
+        error = within
+        for i in range(size):
+            coef[i] = 0.0
+            for j in range(size):
+                belief.cov[g, i, j] = cov[i, j]
+                coef[i] += cov[i, j] * right[j]
+            if i > 0:
+                variance = grid.observed[g] * grid.sizes[i]
+                logdet += math.log(variance)
+                error += coef[i] ** 2 / variance
+        more_error, more_logdet = _predict(grid, belief, g, counts, averages, coef, level)
+        evidence.errors[g] = error + more_error
+        evidence.logdets[g] = logdet + more_logdet
+        evidence.alive[g] = 1
+    weigh(grid.prior, evidence)
+
+
+@shared
+def _normal_equations(
+    grid: Posterior, g: int, counts: FloatArray, averages: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Right-hand side and precision of (c, m) in units of 1/s, given the averages of the arms."""
+    arms, size = grid.rows.shape
+    rows = grid.rows
+    right = np.zeros(size)
+    precision = np.zeros((size, size))
+    for i in range(1, size):
+        precision[i, i] = 1.0 / (grid.observed[g] * grid.sizes[i])
+    for a in range(arms):
+        if counts[a] > 0.0:
+            weight = counts[a] / (1.0 + grid.latent[g] * counts[a])
+            for i in range(size):
+                factor = weight * rows[a, i]
+                right[i] += factor * averages[a]
+                for j in range(size):
+                    precision[i, j] += factor * rows[a, j]
+    return right, precision
+
+
+@shared
+def _predict(
+    grid: Posterior,
+    belief: Components,
+    g: int,
+    counts: FloatArray,
+    averages: FloatArray,
+    coef: FloatArray,
+    level: float,
+) -> tuple[float, float]:
+    """Write a component's means, variances and f of all arms, given its coefficients and C.
+
+    Returns what the arms add to the squared error and to the log determinant.
+    """
+    arms, size = grid.rows.shape
+    rows, cov, latent = grid.rows, belief.cov, grid.latent[g]
+    error = logdet = 0.0
+    for a in range(arms):
+        middle = spread = 0.0
+        for i in range(size):
+            inner = 0.0
+            for j in range(size):
+                inner += cov[g, i, j] * rows[a, j]
+            middle += coef[i] * rows[a, i]
+            spread += inner * rows[a, i]
+        free = 1.0 / (1.0 + latent * counts[a])
+        gap = averages[a] - middle
+        if counts[a] > 0.0:
+            error += counts[a] * free * gap * gap
+            logdet -= math.log(free)
+            middle += (1.0 - free) * gap
+        belief.means[g, a] = level + middle
+        belief.variances[g, a] = free * (latent + free * spread)
+        belief.loose[g, a] = free
+    return error, logdet

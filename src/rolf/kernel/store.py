@@ -1,0 +1,134 @@
+"""Compiled code on disk: one file per function and types of its arguments.
+
+Numba's own cache keeps an index per function, which two processes that compile at the same time
+can overwrite, and loads whatever it finds. Here a file's name says what it holds, it is written at
+once or not at all, and it starts with a checksum: a damaged file counts as missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+from rolf.errors import RolfWarning
+from rolf.kernel.cache import PRIVATE, Folders
+from rolf.kernel.trust import is_private
+
+#: bytes of the checksum
+CHECKSUM = hashlib.sha256().digest_size
+
+_warned: list[bool] = []
+
+
+class DiskCache(NullCache):  # type: ignore[misc]
+    """The compiled forms of one function; what Numba calls the cache of a dispatcher."""
+
+    def __init__(self, function: Callable[..., Any], folders: Folders) -> None:
+        self._function = function
+        self._folders = folders
+
+    @property
+    def cache_path(self) -> str | None:
+        write = self._folders.write
+        return None if write is None else str(write)
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """The code for these types of arguments; None if there is none that can be used."""
+        target.refresh()
+        key = self._key(signature, target.codegen())
+        for folder in self._folders.read:
+            content = _read(folder / self._file_name(key))
+            if content is None:
+                continue
+            with suppress(Exception):  # whatever a file that is not ours to read may raise
+                stored, payload = pickle.loads(content)
+                if stored == key:
+                    return CompileResult._rebuild(target, *payload)
+        return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep code that has just been compiled."""
+        folder = self._folders.write
+        if folder is None:
+            _warn_once(self._folders.refused)
+            return
+        if result.lifted or result.library.has_dynamic_globals:
+            return
+        key = self._key(signature, result.codegen)
+        with suppress(OSError):  # a full disk, say: this process has its code
+            _write(folder / self._file_name(key), dumps((key, result._reduce())))
+
+    def _key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
+        """What the code depends on, apart from the sources, which name the folder."""
+        function = self._function
+        where = function.__module__, function.__qualname__, function.__code__.co_firstlineno
+        return where, signature, codegen.magic_tuple(), numba.__version__
+
+    def _file_name(self, key: tuple[Any, ...]) -> str:
+        where, signature, *rest = key
+        spelled = "\n".join([*_spelled(signature), repr((where, rest))])
+        digest = hashlib.sha256(spelled.encode()).hexdigest()[:32]
+        return f"{self._function.__name__.strip('<>')}-{digest}.code"
+
+
+def _spelled(signature: Any) -> Iterator[str]:
+    """Types in words that are the same in every process, with the modules of their classes."""
+    for kind in signature:
+        yield str(kind)
+        cls = getattr(kind, "instance_class", None)
+        if cls is not None:
+            yield f"{cls.__module__}.{cls.__qualname__}"
+            yield from _spelled(kind.types)
+
+
+def _read(path: Path) -> bytes | None:
+    """What was written to a file; None if it is missing, damaged, or could be somebody else's."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        with open(os.open(path, flags), "rb") as file:
+            if not is_private(os.fstat(file.fileno())):
+                return None
+            checksum, content = file.read(CHECKSUM), file.read()
+    except OSError:
+        return None
+    return content if hashlib.sha256(content).digest() == checksum else None
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file at once, readable by whoever can read its folder."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(hashlib.sha256(content).digest() + content)
+        shared = path.parent.stat().st_mode & ~PRIVATE & 0o044
+        os.chmod(temporary, 0o600 | shared)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _warn_once(refused: list[str]) -> None:
+    if _warned:
+        return
+    _warned.append(True)
+    reasons = "; ".join(refused) or "this user has no home"
+    warnings.warn(
+        f"compiled code cannot be kept, so every process compiles again ({reasons}): set "
+        "ROLF_CACHE_DIR to a folder that only you can write to",
+        RolfWarning,
+        stacklevel=2,
+    )
