@@ -10,6 +10,7 @@ import pytest
 import rolf
 from rolf.errors import ExperimentError
 from rolf.experiments import experiment as module
+from rolf.experiments.storage import postgres_pool, sqlite_file
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 
 EXPERIMENTS = str(Path(module.__file__).parent)
@@ -26,6 +27,10 @@ class Interrupt:
 
     def __exit__(self, kind, *_):
         sys.settrace(None)
+        # Only a tracer can interrupt between the end of a block and the release of its lock.
+        for lock in (sqlite_file.files.lock, postgres_pool.pools.lock):
+            while lock._is_owned():
+                lock.release()
         return kind is KeyboardInterrupt
 
     def _call(self, frame, event, _):
