@@ -27,7 +27,8 @@ class Worker:
         live.SNAPSHOT_INTERVAL = 150  # so that processes are killed during snapshots too
         self.url, self.name, self.path = url, name, Path(path)
         self.acknowledged = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        self.experiment = rolf.open_experiment(url, name)
+        self.experiment = None
+        self.restart()
         self.chance = random.Random(str(path))
 
     def run(self):
@@ -86,8 +87,14 @@ class Worker:
         assert told >= known.told
 
     def restart(self):
-        self.experiment.close()
-        self.experiment = rolf.open_experiment(self.url, self.name)
+        if self.experiment is not None:
+            self.experiment.close()
+        while True:
+            try:
+                self.experiment = rolf.open_experiment(self.url, self.name)
+                return
+            except StorageUnavailable:
+                time.sleep(0.05)
 
 
 def work(url, name, path):

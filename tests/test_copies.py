@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import shutil
@@ -266,3 +267,47 @@ def test_backups_and_restores_that_make_no_sense(path):
     with pytest.raises(RolfError, match="not a SQLite database"):
         rolf.restore(text, url)
     assert rolf.list_experiments(url) == ["one"]
+
+
+# --- on the command line ---
+
+
+def run(*arguments, code=0, typed=""):
+    command = [sys.executable, "-c", "from rolf.cli import main; main()", *map(str, arguments)]
+    done = subprocess.run(
+        command, input=typed, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_backup_restore_list_and_delete_on_the_command_line(path):
+    url, copy = f"sqlite:///{path}", path.with_name("copy.db")
+    for name in ("one", "two"):
+        play(create_experiment(url, name, policy="ucb"), 2)
+    assert run("list", url).split() == ["one", "two"]
+    assert "2 experiments: one, two" in run("backup", url, copy)
+    assert "does not exist yet" in run("backup", url, copy, code=1)
+    assert "called 'one', 'two' already" in run("restore", copy, url, code=1)
+    assert "confirm" in run("delete", url, "one", "--confirm", "two", code=1)
+    assert "deleted: one" in run("delete", url, "one", typed="one\n")
+    assert run("list", url).split() == ["two"]
+    assert "1 experiment: one" in run("restore", copy, url, "--name", "one")
+    assert json.loads(run("list", url, "--json")) == ["one", "two"]
+    assert rolf.open_experiment(url, "one").status().told == 2
+    assert "no experiment is called 'none'" in run(
+        "delete", url, "none", "--confirm", "none", code=1
+    )
+
+
+def test_a_damaged_experiment_can_be_deleted(shared_url):
+    experiment = create_experiment(shared_url, policy="ucb")
+    play(experiment, 3)
+    change = "UPDATE rolf_log SET arm = 77 WHERE seq = 1 RETURNING 1"
+    experiment._store._change(lambda execute: execute(change))
+    with pytest.raises(UnusableStorage, match="damaged"):
+        rolf.open_experiment(shared_url, "one")
+    with pytest.raises(InvalidArgument, match="confirm"):
+        rolf.delete_experiment(shared_url, "one", confirm="x")
+    rolf.delete_experiment(shared_url, "one", confirm="one")
+    assert rolf.list_experiments(shared_url) == []

@@ -91,6 +91,28 @@ def test_no_write_holds_the_lock_for_long(monkeypatch):
     assert 0.0 < longest < 0.05
 
 
+def test_nothing_is_locked_while_a_decision_is_computed(shared_url, monkeypatch):
+    """Or compiled: meanwhile others ask and tell."""
+    one = create_experiment(shared_url, policy="ucb")
+    other = rolf.open_experiment(shared_url, "one", timeout=1.0)
+    choose = one._replica.choose
+    calls = []
+
+    def slow(*args):
+        if not calls:
+            calls.append(args)
+            thread = threading.Thread(target=play, args=(other, 3))
+            thread.start()
+            thread.join(20.0)
+            assert other.counts().told == 3
+        return choose(*args)
+
+    monkeypatch.setattr(one._replica, "choose", slow)
+    assert one.ask().id.endswith("-4")
+    assert calls
+    assert one.counts() == (4, 3)
+
+
 def test_parts_are_appended_one_by_one(shared_url, monkeypatch):
     experiment = create_experiment(shared_url, policy="ucb")
     store = experiment._store

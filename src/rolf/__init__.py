@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rolf.evaluation.result import Evaluation
     from rolf.experiments.backup import backup, restore
     from rolf.experiments.experiment import Experiment
-    from rolf.experiments.opening import list_experiments, open_experiment
+    from rolf.experiments.opening import delete_experiment, list_experiments, open_experiment
     from rolf.experiments.status import Status
     from rolf.experiments.transfer import export_log, import_log
     from rolf.policies.base import Policy
@@ -66,6 +66,7 @@ _HOMES = {
     "RolfWarning": "rolf.errors",
     "Status": "rolf.experiments.status",
     "backup": "rolf.experiments.backup",
+    "delete_experiment": "rolf.experiments.opening",
     "diagnosis": "rolf.diagnosis",
     "environments": "rolf.environments",
     "export_log": "rolf.experiments.transfer",
@@ -114,6 +115,7 @@ __all__ = [
     "Status",
     "__version__",
     "backup",
+    "delete_experiment",
     "diagnosis",
     "environments",
     "export_log",

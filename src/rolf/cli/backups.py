@@ -1,4 +1,4 @@
-"""Commands that copy experiments out of a database, and back into one."""
+"""Commands for the experiments of a database: list, delete, back up and restore them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rolf.cli.common import JSON, URL, print_json
+from rolf.cli.common import JSON, NAME, URL, print_json
 
 commands = typer.Typer()
 
@@ -15,6 +15,35 @@ NAMES = Annotated[
     list[str] | None,
     typer.Option("--name", help="Only this experiment; may be repeated. All by default."),
 ]
+
+
+@commands.command("list")
+def list_names(url: URL, as_json: JSON = False) -> None:
+    """Show the names of all experiments in a database."""
+    from rolf.experiments.opening import list_experiments
+
+    names = list_experiments(url)
+    if as_json:
+        print_json(names)
+    elif names:
+        typer.echo("\n".join(names))
+
+
+@commands.command()
+def delete(
+    url: URL,
+    name: NAME,
+    confirm: Annotated[
+        str | None, typer.Option(help="The name once more; asked for by default.")
+    ] = None,
+) -> None:
+    """Delete an experiment with all its decisions and rewards, even one that is damaged."""
+    from rolf.experiments.opening import delete_experiment
+
+    if confirm is None:
+        confirm = typer.prompt(f"This deletes all decisions and rewards. Type {name} to confirm")
+    delete_experiment(url, name, confirm=confirm)
+    typer.echo(f"deleted: {name}")
 
 
 @commands.command()

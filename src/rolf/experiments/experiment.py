@@ -10,6 +10,7 @@ import json
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,6 +41,7 @@ class Experiment:
     """
 
     def __init__(self, store: Store, record: Record, *, new: bool = False) -> None:
+        close_abandoned()
         self._store = store
         self._record = record
         self._lock = threading.RLock()
@@ -330,6 +332,7 @@ class Experiment:
         with self._lock:
             self._closed = True
             self._store.close()
+        close_abandoned()
 
     def __enter__(self) -> Experiment:
         return self
@@ -338,12 +341,23 @@ class Experiment:
         self.close()
 
     def __del__(self) -> None:
-        with suppress(Exception):
-            self._store.close()
+        if not getattr(self, "_closed", True):  # by the garbage collector, in any thread
+            _abandoned.append(self._store)
 
     def __repr__(self) -> str:
         asked, told = sum(self._replica.asked), sum(self._replica.told)
         return f"<Experiment {self.name!r}: {self.policy}, {asked} asked, {told} told>"
+
+
+#: stores of experiments that were never closed; the garbage collector must not wait for a lock
+_abandoned: deque[Store] = deque()
+
+
+def close_abandoned() -> None:
+    """Close the stores of experiments that are gone without having been closed."""
+    with suppress(IndexError):
+        while True:
+            _abandoned.popleft().close()
 
 
 @contextmanager

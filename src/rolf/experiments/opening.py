@@ -137,6 +137,27 @@ def list_experiments(url: str) -> list[str]:
         store.close()
 
 
+def delete_experiment(url: str, name: str, *, confirm: str) -> None:
+    """Delete an experiment without opening it, so that one that is damaged can be deleted, too.
+
+    Args:
+        url: of its database.
+        name: of the experiment.
+        confirm: its name once more.
+    """
+    if confirm != name:
+        raise InvalidArgument("confirm", confirm, f"the experiment's name, {name!r}")
+    store = connect_existing(url)
+    try:
+        record = None if store is None else store.record(_checked_name(name))
+        if store is None or record is None:
+            raise UnknownExperiment(f"no experiment is called {name!r}")
+        store.delete(record.id)
+    finally:
+        if store is not None:
+            store.close()
+
+
 def _checked_name(name: Any) -> str:
     if not isinstance(name, str) or not name or name != name.strip() or not name.isprintable():
         raise InvalidArgument("name", name, "some text, without blanks around it")

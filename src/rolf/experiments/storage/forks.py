@@ -14,7 +14,10 @@ from typing import Protocol
 
 
 class Forkable(Protocol):
-    """Something that takes part in a fork."""
+    """Something that takes part in a fork.
+
+    Nobody who holds one of these locks may wait for another: forking takes all of them.
+    """
 
     def before_fork(self) -> None:
         """Come to rest, and keep other threads out."""
@@ -23,26 +26,23 @@ class Forkable(Protocol):
         """Carry on, in the process that forked or in the new one."""
 
 
-_taking_part: list[weakref.ref[Forkable]] = []
+_taking_part: weakref.WeakSet[Forkable] = weakref.WeakSet()
 
 
 def take_part(each: Forkable) -> None:
-    """Let something take part in every fork, after what came to take part earlier."""
-    _taking_part[:] = [ref for ref in _taking_part if ref() is not None]
-    _taking_part.append(weakref.ref(each))
+    """Let something take part in every fork, for as long as it lives."""
+    _taking_part.add(each)
 
 
 def _before() -> None:
-    for ref in list(_taking_part):
-        if (each := ref()) is not None:
-            each.before_fork()
+    for each in list(_taking_part):
+        each.before_fork()
 
 
 def _after(in_child: bool) -> None:
-    for ref in reversed(list(_taking_part)):
-        if (each := ref()) is not None:
-            with suppress(Exception):
-                each.after_fork(in_child)
+    for each in list(_taking_part):
+        with suppress(Exception):
+            each.after_fork(in_child)
 
 
 if hasattr(os, "register_at_fork"):

@@ -120,20 +120,20 @@ class File:
         still be lost. Before SQLite starts over at the beginning of the log, it syncs both the
         log and the database.
         """
-        with self._lock:
-            if self._guard is None:
-                self._connected()
-            assert self._guard is not None
-            journal = self._guard.duplicate_journal()
-        if journal is None:
-            return  # SQLite has synced each commit
         try:
-            SYNC(journal)
+            with self._lock:
+                if self._guard is None:
+                    self._connected()
+                assert self._guard is not None
+                journal = self._guard.duplicate_journal()
+            if journal is not None:  # otherwise SQLite has synced each commit
+                try:
+                    SYNC(journal)
+                finally:
+                    os.close(journal)
         except OSError as error:
             message = f"{self.path}: cannot be written ({error.strerror})"
             raise StorageUnavailable(message) from error
-        finally:
-            os.close(journal)
 
     # --- the connection ---
 
@@ -142,6 +142,8 @@ class File:
             assert self._guard is not None
             self._guard.check_in_place()
             return self._connection
+        if not self.users:
+            raise StorageUnavailable(f"{self.path}: was closed meanwhile")
         self._inherited = self._connection, self._guard  # by a fork that nobody announced
         inspect(self.path)
         with translated_unless_busy(self.path):
@@ -236,6 +238,8 @@ def translated_unless_busy(path: Path) -> Iterator[None]:
             raise
         with translated(path):
             raise
+    except OSError as error:
+        raise StorageUnavailable(f"{path}: cannot be opened ({error.strerror})") from error
 
 
 @contextmanager
