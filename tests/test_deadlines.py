@@ -107,10 +107,10 @@ def test_a_reward_that_was_recorded_without_an_answer_counts_once(server, monkey
     """The answer is lost, not the call: telling again changes nothing."""
     experiment = create_experiment(server.url, "lost", policy="ucb", timeout=0.5)
     decision, batch = experiment.ask(), experiment.ask(4)
-    execute = postgres_pool.Connection.execute
+    fetch = postgres_pool.Connection.fetch
 
     def lost(connection, query, *args, **kwargs):
-        execute(connection, query, *args, **kwargs)
+        fetch(connection, query, *args, **kwargs)
         connection.pgconn.finish()
         raise postgres_pool.Silent
 
@@ -119,7 +119,7 @@ def test_a_reward_that_was_recorded_without_an_answer_counts_once(server, monkey
         lambda: experiment.tell_many([(each, 0.5) for each in batch]),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(postgres_pool.Connection, "execute", lost)
+            patch.setattr(postgres_pool.Connection, "fetch", lost)
             with pytest.raises(StorageUnavailable, match="no answer"):
                 tell()
         tell()

@@ -194,18 +194,18 @@ def test_a_decision_recorded_but_not_returned_waits(contended, monkeypatch):
     url = postgres_url()
     experiment = create_experiment(url, policy="ucb")
     experiment._live._contended = contended
-    execute = postgres_pool.Connection.execute
+    fetch = postgres_pool.Connection.fetch
     calls = []
 
     def broken(connection, query, *args, **kwargs):
-        result = execute(connection, query, *args, **kwargs)
+        result = fetch(connection, query, *args, **kwargs)
         if query == postgres.APPEND and not calls:
             calls.append(query)
             end_connections()
-            execute(connection, "SELECT 1")
+            fetch(connection, b"SELECT 1")
         return result
 
-    monkeypatch.setattr(postgres_pool.Connection, "execute", broken)
+    monkeypatch.setattr(postgres_pool.Connection, "fetch", broken)
     decision = experiment.ask()
     assert calls
     assert decision.id.endswith("-2")

@@ -62,14 +62,18 @@ class LiveReplica:
         self.replica.apply(rows)
         self.rows_since_snapshot += len(rows)
 
-    def sync(self) -> None:
-        """Apply everything that has been written since."""
-        self._contended = False
-        while rows := self.store.read(self.record.id, self.replica.last):
-            self._contended = True
+    def sync(self, unseen: Sequence[LogRow] | None = None) -> None:
+        """Apply everything that was written before this call; ``unseen``: its first part."""
+        id, upto = self.record.id, None
+        rows = self.store.read(id, self.replica.last) if unseen is None else unseen
+        self._contended = bool(rows)
+        while rows:
             self.apply(rows)
             if len(rows) < PART:
                 break
+            if upto is None:  # others may write as fast as this process reads
+                upto = self.store.append(id, [])
+            rows = self.store.read(id, self.replica.last, upto)
         self.fold_if_reconnected()
 
     # --- writing ---
@@ -89,10 +93,11 @@ class LiveReplica:
             if rows and self._append(rows, self.replica.last):
                 return rows
         while True:
-            self.sync()
-            rows = make_rows()
-            if self._append(rows):
-                return rows
+            with self.store.turn(self.record.id, self.replica.last) as unseen:
+                self.sync(unseen)
+                rows = make_rows()
+                if self._append(rows):
+                    return rows
 
     def _append(self, rows: list[Row], after: int | None = None) -> bool:
         """Append rows, and apply them if there is nothing unknown before them; False if a place

@@ -23,6 +23,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 from rolf.errors import StorageUnavailable
@@ -162,12 +163,19 @@ class Store(ABC):
 
     @abstractmethod
     def append(self, experiment: int, rows: Sequence[Row], after: int | None = None) -> int | None:
-        """Add rows at the end of the log, all or none; returns the ``seq`` of the last one.
+        """Add rows at the end of the log, all or none; returns the ``seq`` of its last row.
 
         Returns None, and adds nothing, if a place is taken, or if ``after`` is given and the log
         goes beyond that row. Raises UnknownExperiment if the experiment is gone. The rows, and
         all before them, are on the disk when this returns; others may see them earlier.
         """
+
+    @contextmanager
+    def turn(self, experiment: int, after: int) -> Iterator[list[LogRow]]:
+        """What ``read`` gives, once others have appended what they are about to: a store may let
+        those who read in order to append take turns, which saves attempts. Nothing depends on it.
+        """
+        yield self.read(experiment, after)
 
     @abstractmethod
     def settle(self) -> None:

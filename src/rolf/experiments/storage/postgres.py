@@ -8,13 +8,15 @@ is everything that a decision was based on. The procedure ``rolf_append`` does a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg
 
-from rolf.errors import UnknownExperiment
-from rolf.experiments.storage.base import CHANGE, PART, LogRow, Row
+from rolf.errors import StorageError, StorageUnavailable, UnknownExperiment
+from rolf.experiments.storage.base import CHANGE, COLUMNS, PART, LogRow, Row
 from rolf.experiments.storage.postgres_pool import Connection, pools
 from rolf.experiments.storage.schema import GIVEN
 from rolf.experiments.storage.sql import MAX_SEQ, READ, Execute, SQLStore, Taken
@@ -22,12 +24,15 @@ from rolf.experiments.storage.urls import invalid_url
 
 T = TypeVar("T")
 
-APPEND = b"CALL rolf_append(%s::int8, %s::int8, %s::int8, %s::json)"
+TURNS = 0x524F4C << 32  # the advisory locks by which asks take turns, one per experiment
+END_TURN = b"SELECT pg_advisory_unlock(%s)"
+APPEND = b"CALL rolf_append(%s::int8, %s::int8, %s::int8, %s::json, %s::int8)"
 FLUSH = b"SELECT pg_logical_emit_message(true, 'rolf', '')"
+TAKE_TURN = f"SELECT {COLUMNS} FROM rolf_turn(%s::int8, %s::int8, %s::int8, {PART})".encode()
 FIND = f"""
 SELECT {", ".join(f"log.{name}" for name in Row._fields)}
 FROM unnest(%s::int8[]) AS wanted (number)
-JOIN rolf_log AS log ON log.experiment = %s AND log.number = wanted.number
+JOIN rolf_log AS log ON log.experiment + 0 = %s::int8 AND log.number = wanted.number
 WHERE log.kind <> {CHANGE}"""
 
 
@@ -40,6 +45,7 @@ class PostgresStore(SQLStore):
 
     def __init__(self, url: str, timeout: float) -> None:
         self._closed = False
+        self._turns: dict[int, int] = {}  # the turns that threads have, by their locks
         self._pool = pools.open(url, timeout)
         self._run = self._pool.run
         try:
@@ -58,11 +64,7 @@ class PostgresStore(SQLStore):
     def _query(self, sql: str, values: Sequence[Any] = (), *, prepare: bool = True) -> list[Any]:
         statement = sql.replace("?", "%s").encode()
 
-        def run(connection: Connection) -> list[Any]:
-            with connection.cursor(binary=True) as cursor:
-                return cursor.execute(statement, values, prepare=prepare).fetchall()
-
-        return self._run(run)
+        return self._run(lambda connection: connection.fetch(statement, values, prepare=prepare))
 
     def _change(self, action: Callable[[Execute], T]) -> T:
         def run(connection: Connection) -> T:
@@ -82,11 +84,15 @@ class PostgresStore(SQLStore):
         given = json.dumps([dict(zip(GIVEN, row[1:], strict=True)) for row in rows])
 
         def add(connection: Connection) -> int | None:
+            me = threading.get_ident()
+            values = (experiment, len(rows), after, given, self._turns.get(me))
             try:
-                values = (experiment, len(rows), after, given)
-                return connection.execute(APPEND, values).fetchall()[0][0]  # type: ignore[no-any-return]
+                last: int | None = connection.fetch(APPEND, values)[0][0]
             except psycopg.errors.UniqueViolation:
                 return None
+            if last is not None:
+                self._turns.pop(me, None)
+            return last
 
         last = self._run(add, repeat=False)
         if last is None:
@@ -97,8 +103,32 @@ class PostgresStore(SQLStore):
         if not self._query("SELECT 1 FROM rolf_heads WHERE experiment = ?", (experiment,)):
             raise UnknownExperiment("the experiment has been deleted")
 
+    @contextmanager
+    def turn(self, experiment: int, after: int) -> Iterator[list[LogRow]]:
+        """Asks that take turns do not take each other's numbers. Whoever appends ends its turn
+        with it; a process that stalls in its turn is passed over."""
+        key = TURNS | experiment & 0xFFFFFFFF
+        me = threading.get_ident()
+
+        def take_turn_and_read(connection: Connection) -> list[LogRow]:
+            rows = connection.fetch(TAKE_TURN, (key, experiment, after))
+            self._turns[me] = key
+            return rows
+
+        with self._pool.same_connection():
+            try:
+                rows = self._run(take_turn_and_read)
+            except StorageUnavailable:  # not our turn for too long
+                rows = self.read(experiment, after)
+            try:
+                yield rows
+            finally:
+                if self._turns.pop(me, None) is not None:
+                    with suppress(StorageError):
+                        self._run(lambda connection: connection.fetch(END_TURN, (key,)))
+
     def settle(self) -> None:
-        self._run(lambda connection: connection.execute(FLUSH))
+        self._run(lambda connection: connection.fetch(FLUSH))
 
     def read(
         self, experiment: int, after: int, upto: int | None = None, limit: int = PART

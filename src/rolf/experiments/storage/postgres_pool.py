@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import threading
 import time as clock
-from collections.abc import Callable, Generator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any, TypeVar
 
 import psycopg
@@ -62,6 +63,15 @@ class Connection(psycopg.Connection[Any]):
     timeout = 30.0
     _pool = None  # psycopg takes a connection with this attribute for one that a pool looks after
 
+    @cached_property
+    def _cursor(self) -> psycopg.Cursor[Any]:
+        """A cursor for all statements that return rows: making one takes as long as using it."""
+        return self.cursor(binary=True)
+
+    def fetch(self, sql: bytes, values: Sequence[Any] = (), *, prepare: bool = True) -> list[Any]:
+        """The rows that a statement returns."""
+        return self._cursor.execute(sql, values, prepare=prepare).fetchall()
+
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         deadline = clock.monotonic() + self.timeout
         try:
@@ -103,6 +113,7 @@ class Pool:
         self._waiting = 0  # threads, for a connection
         self._idle: list[Connection] = []
         self._busy: dict[int, Connection | None] = {}  # by thread; None while it connects
+        self._kept: set[int] = set()  # threads that keep their connection
         self._prepared = False
         self._ahead, self._read_clock_at = 0.0, -CLOCK_TRUST
 
@@ -152,11 +163,25 @@ class Pool:
         finally:
             self._give_back()
 
+    @contextmanager
+    def same_connection(self) -> Iterator[None]:
+        """Everything that this thread runs meanwhile goes through one connection."""
+        me = threading.get_ident()
+        self._kept.add(me)
+        try:
+            yield
+        finally:
+            self._kept.discard(me)
+            self._give_back()
+
     def _take(self) -> Connection:
-        """A connection for this thread: an idle one, or a new one."""
+        """A connection for this thread: the one it keeps, an idle one, or a new one."""
         me = threading.get_ident()
         if me in self._busy:
-            self._give_back()  # what an interrupt has left with this thread
+            kept = self._busy[me]
+            if kept is not None and not kept.closed and me in self._kept:
+                return kept
+            self._give_back(always=True)  # it is lost, or an interrupt has left it with this thread
         with self._lock:
             while not self._idle and len(self._busy) >= MOST:
                 self._wait_for_one()
@@ -177,10 +202,13 @@ class Pool:
         finally:
             self._waiting -= 1
 
-    def _give_back(self) -> None:
+    def _give_back(self, *, always: bool = False) -> None:
         """Keep this thread's connection for the next caller, unless something is wrong with it."""
+        me = threading.get_ident()
+        if me in self._kept and not always:
+            return
         with self._lock:
-            connection = self._busy.pop(threading.get_ident(), None)
+            connection = self._busy.pop(me, None)
             if connection is not None:
                 if connection.pgconn.transaction_status == IDLE and self.users > 0:
                     self._idle.append(connection)
@@ -274,7 +302,7 @@ class Pools:
         if in_child:
             for pool in self._open.values():
                 self._inherited += [*pool._idle, *pool._busy.values()]
-                pool._idle, pool._busy = [], {}
+                pool._idle, pool._busy, pool._kept = [], {}, set()
                 pool._returned, pool._waiting = threading.Condition(self.lock), 0
         self.lock.release()
 

@@ -44,9 +44,10 @@ CREATE TABLE rolf_log (
     PRIMARY KEY (experiment, seq)
 ) {clustered}"""
 
-#: as ``Row.place``
+#: As ``Row.place``. In PostgreSQL the experiment is an expression, so that the planner, whatever it
+#: knows about the tables, cannot take the primary key to find a decision, and scan the whole log.
 PLACES = f"""
-CREATE UNIQUE INDEX rolf_places ON rolf_log (experiment, number, (CASE
+CREATE UNIQUE INDEX rolf_places ON rolf_log ({{log}}, number, (CASE
     WHEN kind = {DECISION} THEN {DECISION} WHEN kind = {CHANGE} THEN {CHANGE}
     WHEN kind = {REWARD} AND mark > 0 THEN {DEFAULT} ELSE {REWARD} END))"""
 
@@ -79,9 +80,10 @@ GIVEN = {
 }
 #: Lock the head of a log, add rows and commit, which does not wait for the disk and releases the
 #: lock. Then end a transaction that does wait: whatever was logged before is on the disk with it.
+#: In between, end the turn of this session if it has one.
 APPEND = f"""
-CREATE OR REPLACE PROCEDURE rolf_append(
-    log int8, count int8, after int8, rows json, INOUT end_of_log int8 DEFAULT NULL)
+CREATE OR REPLACE PROCEDURE rolf_append(log int8, count int8, after int8, rows json,
+    turn int8, INOUT end_of_log int8 DEFAULT NULL)
 LANGUAGE plpgsql AS $$ BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     UPDATE rolf_heads SET last = last + count
@@ -92,8 +94,21 @@ LANGUAGE plpgsql AS $$ BEGIN
         FROM json_to_recordset(rows) AS given
             ({", ".join(f"{name} {type}" for name, type in GIVEN.items())});
         COMMIT;
+        IF turn IS NOT NULL THEN
+            PERFORM pg_advisory_unlock(turn);
+        END IF;
         PERFORM pg_logical_emit_message(true, 'rolf', '');
     END IF;
+END $$"""
+
+#: Wait for one's turn, but not for long, and read what follows a row.
+TURN = """
+CREATE OR REPLACE FUNCTION rolf_turn(turn int8, log int8, after int8, most int8)
+RETURNS SETOF rolf_log LANGUAGE plpgsql AS $$ BEGIN
+    PERFORM set_config('lock_timeout', '200ms', true);
+    PERFORM pg_advisory_lock(turn);
+    RETURN QUERY SELECT * FROM rolf_log
+    WHERE experiment = log AND seq > after ORDER BY seq LIMIT most;
 END $$"""
 
 SQLITE = {
@@ -101,12 +116,14 @@ SQLITE = {
     "real": "REAL",
     "boolean": "INTEGER",
     "clustered": "WITHOUT ROWID",
+    "log": "experiment",
 }
 POSTGRES = {
     "serial": "BIGSERIAL PRIMARY KEY",
     "real": "DOUBLE PRECISION",
     "boolean": "BOOLEAN",
     "clustered": "",
+    "log": "(experiment + 0)",
 }
 
 TABLES = (META, EXPERIMENTS, LOG, PLACES, SNAPSHOTS)
@@ -141,6 +158,7 @@ MIGRATIONS_POSTGRES = {
         "INSERT INTO rolf_heads SELECT id, coalesce((SELECT max(seq) FROM rolf_log "
         "WHERE experiment = id), 0) FROM rolf_experiments",
         APPEND,
+        TURN,
     ),
 }
 
@@ -154,7 +172,7 @@ def steps(version: int | None, types: dict[str, str]) -> list[str]:
     """The statements that lead from a version, or from nothing, to the current tables."""
     if version is None:
         statements = [*TABLES, f"INSERT INTO rolf_meta VALUES ({SCHEMA})"]
-        statements += [HEADS, APPEND] if types is POSTGRES else []
+        statements += [HEADS, APPEND, TURN] if types is POSTGRES else []
     else:
         statements = []
         for old in range(version, SCHEMA):
