@@ -17,7 +17,7 @@ import psycopg
 
 from rolf.errors import StorageError, StorageUnavailable, UnknownExperiment
 from rolf.experiments.storage.base import CHANGE, COLUMNS, PART, LogRow, Row
-from rolf.experiments.storage.postgres_pool import Connection, pools
+from rolf.experiments.storage.postgres_pool import Connection, pools, prepare_tables
 from rolf.experiments.storage.schema import GIVEN
 from rolf.experiments.storage.sql import MAX_SEQ, READ, Execute, SQLStore, Taken
 from rolf.experiments.storage.urls import invalid_url
@@ -49,7 +49,7 @@ class PostgresStore(SQLStore):
         self._pool = pools.open(url, timeout)
         self._run = self._pool.run
         try:
-            self._run(lambda connection: None)
+            self._run(prepare_tables)
         except BaseException:
             self.close()
             raise

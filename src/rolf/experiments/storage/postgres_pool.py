@@ -114,7 +114,6 @@ class Pool:
         self._idle: list[Connection] = []
         self._busy: dict[int, Connection | None] = {}  # by thread; None while it connects
         self._kept: set[int] = set()  # threads that keep their connection
-        self._prepared = False
         self._ahead, self._read_clock_at = 0.0, -CLOCK_TRUST
 
     # --- running something ---
@@ -251,9 +250,6 @@ class Pool:
     def _set_up(self, connection: Connection) -> None:
         values = {"timeout": f"{max(1, round(1000 * self.timeout))}ms"}
         connection.execute(SETTINGS, values, prepare=False)
-        if not self._prepared:
-            _prepare(connection)
-            self._prepared = True
 
     def now(self) -> float:
         """The server's clock, which is asked once in a while."""
@@ -335,7 +331,7 @@ def _check(url: str) -> list[str]:
 # --- tables ---
 
 
-def _prepare(connection: Connection) -> None:
+def prepare_tables(connection: Connection) -> None:
     """Create the tables, or migrate those of an older version."""
     if _version(connection) == SCHEMA:
         return
