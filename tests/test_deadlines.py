@@ -30,9 +30,10 @@ class Server:
     def silent(self):
         postmaster = psutil.Process(self.server.get_postmaster_info().process.pid)
         processes = [postmaster, *postmaster.children(recursive=True)]
-        for process in processes:
-            process.suspend()
         try:
+            for process in processes:
+                with suppress(psutil.NoSuchProcess):  # one that had just ended its work
+                    process.suspend()
             yield
         finally:
             for process in processes:
