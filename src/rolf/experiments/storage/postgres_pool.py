@@ -248,7 +248,8 @@ class Pool:
         return connection
 
     def _set_up(self, connection: Connection) -> None:
-        values = {"timeout": f"{max(1, round(1000 * self.timeout))}ms"}
+        # the server gives up a little earlier than the client: it can say why
+        values = {"timeout": f"{max(1, round(900 * self.timeout))}ms"}
         connection.execute(SETTINGS, values, prepare=False)
 
     def now(self) -> float:
