@@ -121,3 +121,18 @@ for compiled in (True, False):
         assert fast == slow
         seen.append(fast)
     assert seen[0] != seen[1]
+
+
+def test_promises_name_tests_that_exist():
+    page = (ROOT / "docs" / "experiments.md").read_text()
+    promises = page[page.index("## What is promised") : page.index("## The log is the truth")]
+    sources = [
+        *(ROOT / "tests").glob("test_*.py"),
+        ROOT / "src" / "rolf" / "testing" / "storage.py",
+    ]
+    names = {path.name for path in sources}
+    for path in sources:
+        names |= set(re.findall(r"def (test_\w+)", path.read_text()))
+    named = set(re.findall(r"`(test_[\w.]+)`", promises))
+    assert len(named) > 20
+    assert named <= names

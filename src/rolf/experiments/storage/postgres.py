@@ -30,10 +30,8 @@ APPEND = b"CALL rolf_append(%s::int8, %s::int8, %s::int8, %s::json, %s::int8)"
 FLUSH = b"SELECT pg_logical_emit_message(true, 'rolf', '')"
 TAKE_TURN = f"SELECT {COLUMNS} FROM rolf_turn(%s::int8, %s::int8, %s::int8, {PART})".encode()
 FIND = f"""
-SELECT {", ".join(f"log.{name}" for name in Row._fields)}
-FROM unnest(%s::int8[]) AS wanted (number)
-JOIN rolf_log AS log ON log.experiment + 0 = %s::int8 AND log.number = wanted.number
-WHERE log.kind <> {CHANGE}"""
+SELECT {COLUMNS} FROM rolf_log
+WHERE experiment + 0 = %s::int8 AND number = ANY(%s::int8[]) AND kind <> {CHANGE}"""
 
 
 class PostgresStore(SQLStore):
@@ -81,7 +79,8 @@ class PostgresStore(SQLStore):
         return self._run(run)
 
     def append(self, experiment: int, rows: Sequence[Row], after: int | None = None) -> int | None:
-        given = json.dumps([dict(zip(GIVEN, row[1:], strict=True)) for row in rows])
+        columns = (dict(zip(GIVEN, row[1:], strict=True)) for row in rows)
+        given = json.dumps(list(columns), separators=(",", ":"))
 
         def add(connection: Connection) -> int | None:
             me = threading.get_ident()
@@ -137,7 +136,7 @@ class PostgresStore(SQLStore):
 
     def find(self, experiment: int, numbers: Sequence[int]) -> list[LogRow]:
         # planned anew each time: a plan from when the table was small may scan the whole log
-        return self._query(FIND, (list(numbers), experiment), prepare=False)
+        return self._query(FIND, (experiment, list(numbers)), prepare=False)
 
     def close(self) -> None:
         if not self._closed:
