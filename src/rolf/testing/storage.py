@@ -26,10 +26,8 @@ Needs pytest, hypothesis and pandas.
 
 from __future__ import annotations
 
-import itertools
 import threading
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,88 +39,46 @@ from hypothesis import strategies as st
 import rolf
 from rolf.errors import (
     AlreadyTold,
-    DifferentExperiment,
     ExperimentError,
     InvalidArgument,
     UnknownDecision,
     UnknownExperiment,
 )
 from rolf.experiments import live
-from rolf.experiments.experiment import Experiment
-from rolf.experiments.replica import Replica
-from rolf.experiments.storage.base import (
-    CHANGE,
-    DECISION,
-    DEFAULT,
-    PART,
-    REWARD,
-    Row,
-    Snapshot,
-    import_name,
-    log_rows,
+from rolf.experiments.storage.base import CHANGE, DECISION, DEFAULT, REWARD, Snapshot
+from rolf.testing.handles import (
+    ARMS,
+    FEATURES,
+    MEANS,
+    NAMED_FEATURES,
+    accepted_reward,
+    create_experiment,
+    current_state,
+    decision_row,
+    folded_state,
+    new_name,
+    play,
+    round_features,
 )
+from rolf.testing.logs import LogContract
 
-ARMS = 6
-FEATURES = np.random.default_rng(0).standard_normal((ARMS, 3))
-MEANS = np.random.default_rng(1).uniform(-1, 1, ARMS)
-NAMED_FEATURES = pandas.DataFrame(FEATURES, index=list("abcdef"))
-
-_names = (f"experiment {number}" for number in itertools.count())
-
-
-# --- helpers ---
-
-
-def create_experiment(url: str, name: str = "one", **arguments: Any) -> Experiment:
-    """Create or open an experiment; RoLF-Ridge with fixed features and seed by default."""
-    arguments = {"features": FEATURES, "policy": "rolf-ridge", "seed": 4, **arguments}
-    return rolf.open_experiment(url, name, **arguments)
-
-
-def round_features(experiment: Experiment) -> dict[str, Any]:
-    """The features to pass to ``ask``, if the policy takes any."""
-    return {"features": FEATURES} if experiment._replica.policy.varying else {}
+__all__ = [
+    "ARMS",
+    "FEATURES",
+    "MEANS",
+    "NAMED_FEATURES",
+    "StorageContract",
+    "accepted_reward",
+    "create_experiment",
+    "current_state",
+    "decision_row",
+    "folded_state",
+    "play",
+    "round_features",
+]
 
 
-def accepted_reward(experiment: Experiment, reward: float) -> float:
-    """The nearest reward that the policy accepts."""
-    return float(np.clip(reward, *experiment._replica.policy.reward_range))
-
-
-def decision_row(number: int) -> Row:
-    """A decision for arm 1."""
-    return Row.decision(number, 5.0, 1, 0.5, 1, 1, True, 1, None)
-
-
-def play(experiment: Experiment, rounds: int, seed: int = 0) -> list[Any]:
-    """Ask and tell for some rounds; returns the arms that were chosen."""
-    rng = np.random.default_rng(seed)
-    arms = []
-    for _ in range(rounds):
-        decision = experiment.ask(**round_features(experiment))
-        arms.append(decision.arm)
-        reward = MEANS[decision.arm] + 0.1 * rng.standard_normal()
-        experiment.tell(decision, accepted_reward(experiment, reward))
-    return arms
-
-
-def current_state(experiment: Experiment) -> Snapshot:
-    """The state of an experiment in this process, to the last bit."""
-    experiment._live.sync()
-    return experiment._replica.dump()
-
-
-def folded_state(experiment: Experiment, upto: int | None = None) -> Snapshot:
-    """The state that follows from the log in its canonical order, to the last bit."""
-    replica = Replica(experiment.record)
-    replica.apply(log_rows(experiment._store, experiment.record.id, 0, upto))
-    return replica.dump()
-
-
-# --- the contract ---
-
-
-class StorageContract:
+class StorageContract(LogContract):
     """What every store promises; a subclass defines the fixture ``url``."""
 
     @pytest.fixture
@@ -245,126 +201,6 @@ class StorageContract:
         assert current_state(again) == folded_state(again)
         create_experiment(url, **arguments)
 
-    # --- logs ---
-
-    def test_rows_are_appended_in_order_all_or_none(self, url: str) -> None:
-        experiment = create_experiment(url, policy="ucb")
-        store, id = experiment._store, experiment.record.id
-        rows = [decision_row(number) for number in (1, 2, 3)]
-        assert store.append(id, rows[:2]) == 2
-        assert store.append(id, rows[1:]) is None  # the number of the first is taken
-        assert store.append(id, [rows[2], rows[2]]) is None
-        assert store.append(id, rows[2:], after=1) is None  # there is a row that it does not know
-        assert store.append(id, rows[2:], after=2) == 3
-        store.settle()
-        expected = [row._replace(seq=seq) for seq, row in enumerate(rows, 1)]
-        assert [Row(*row) for row in store.read(id, 0)] == expected
-        assert [row[0] for row in store.read(id, 1)] == [2, 3]
-        assert [row[0] for row in store.read(id, 0, 2)] == [1, 2]
-        assert [row[0] for row in store.read(id, 0, limit=1)] == [1]
-        assert store.read(id, 3) == []
-        experiment.delete(confirm="one")
-        with pytest.raises(UnknownExperiment, match="deleted"):
-            store.append(id, [decision_row(4)])
-
-    def test_a_decision_gets_one_reward_and_one_more_for_the_default(self, url: str) -> None:
-        experiment = create_experiment(url, policy="ucb")
-        store, id = experiment._store, experiment.record.id
-        one, two = decision_row(1), decision_row(2)
-        change = Row(0, CHANGE, 1, 5.0, features='{"retire": [0]}')
-        assert store.append(id, [one, two, change]) == 3
-        assert store.append(id, [one.rewarded(DEFAULT, 0.5, 6.0)]) == 4
-        late = one.rewarded(REWARD, 1.5, 7.0, replaces_default=True)
-        for taken in (one.rewarded(REWARD, 1.0, 6.0), one.rewarded(DEFAULT, 0.5, 6.0), change):
-            assert store.append(id, [taken]) is None
-        assert store.append(id, [late, two.rewarded(REWARD, -1.0, 8.0)]) == 6
-        for taken in (late, two.rewarded(REWARD, 1.0, 8.0), two.rewarded(DEFAULT, 1.0, 8.0)):
-            assert store.append(id, [taken]) is None
-        found = sorted(Row(*row) for row in store.find(id, [2, 1, 99]))
-        assert [(row.number, row.kind, row.reward) for row in found] == [
-            (1, DECISION, None),
-            (2, DECISION, None),
-            (1, DEFAULT, 0.5),
-            (1, REWARD, 1.5),
-            (2, REWARD, -1.0),
-        ]
-        assert found[3] == late._replace(seq=5)
-        assert store.find(id, []) == []
-
-    def test_values_come_back_to_the_last_bit(self, url: str) -> None:
-        experiment = create_experiment(url, policy="ucb")
-        store, id = experiment._store, experiment.record.id
-        numbers = [1e-300, -1e99, 0.1 + 0.2, float(np.nextafter(1.0, 2.0)), 2.0**-1074, 0.0]
-        rows = [
-            Row(0, DECISION, 2**53 - place, value, 5, 1 / 3, 4, 3, False, 3, 'ä"\\ \n{}', value)
-            for place, value in enumerate(numbers)
-        ]
-        assert store.append(id, rows) == len(rows)
-        for place, row in enumerate(store.read(id, 0)):
-            assert Row(*row) == rows[place]._replace(seq=place + 1)
-            assert isinstance(Row(*row).time, float)
-
-    def test_a_long_log_is_read_part_by_part(self, url: str) -> None:
-        experiment = create_experiment(url, policy="ucb")
-        decisions = experiment.ask(2 * PART + 3)
-        experiment.tell_many({each.id: 1.0 for each in decisions})
-        assert len(experiment._store.read(experiment.record.id, 0)) == PART
-        rows = experiment.log()
-        assert [row.seq for row in rows] == list(range(1, 4 * PART + 7))
-        assert experiment.counts() == (2 * PART + 3, 2 * PART + 3)
-        assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
-
-    def test_names_are_unique_and_hidden_ones_do_not_show(self, url: str) -> None:
-        experiment = create_experiment(url, policy="ucb")
-        store, record = experiment._store, experiment.record
-        assert store.create(record) is None
-        hidden = store.create(record._replace(name=import_name()))
-        assert hidden is not None
-        assert hidden.id != record.id
-        assert store.names() == ["one"]
-        assert not store.rename(hidden.id, "one")
-        assert store.rename(hidden.id, "copy")
-        assert store.record("copy") == record._replace(name="copy", id=hidden.id)
-        assert store.names() == ["copy", "one"]
-        assert store.record("none") is None
-        store.delete(hidden.id)
-        assert store.names() == ["one"]
-
-    # --- copies ---
-
-    def test_a_backup_is_restored(self, url: str, tmp_path: Path) -> None:
-        experiment = create_experiment(url, default_reward=0.5, reward_after=1000.0)
-        play(experiment, 10)
-        experiment.retire_arms([2])
-        experiment.snapshot()
-        waiting = experiment.ask()
-        create_experiment(url, "two").ask()
-        experiment.backup(tmp_path / "one.db")
-        names = rolf.backup(url, tmp_path / "all.db")
-        assert names == ["one", "two"]
-        with pytest.raises(InvalidArgument, match="does not exist yet"):
-            rolf.backup(url, tmp_path / "all.db")
-        before, rows = current_state(experiment), experiment.log()
-        with pytest.raises(DifferentExperiment, match="'one', 'two'"):
-            rolf.restore(tmp_path / "all.db", url)
-        experiment.delete(confirm="one")
-        assert rolf.restore(tmp_path / "all.db", url, ["one"]) == ["one"]
-        again = rolf.open_experiment(url, "one")
-        assert again.log() == rows
-        assert current_state(again) == before
-        again.tell(waiting, 1.0)  # decisions keep their ids
-        alone = rolf.open_experiment(f"sqlite:///{tmp_path}/one.db", "one")
-        assert alone.log() == rows
-        with pytest.raises(UnknownExperiment, match="'three'"):
-            rolf.restore(tmp_path / "all.db", url, ["three"])
-        with pytest.raises(UnknownExperiment, match="'three'"):
-            rolf.backup(url, tmp_path / "three.db", ["three"])
-        assert rolf.list_experiments(url) == ["one", "two"]
-        assert sorted(each.name for each in tmp_path.iterdir() if "-" not in each.name) == [
-            "all.db",
-            "one.db",
-        ]
-
     # --- several handles ---
 
     def test_two_handles_share_one_experiment(self, url: str) -> None:
@@ -386,7 +222,7 @@ class StorageContract:
     def test_any_interleaving_of_two_handles(
         self, url: str, steps: list[tuple[bool, int, int]]
     ) -> None:
-        name = next(_names)
+        name = new_name()
         handles = [create_experiment(url, name, policy="ucb"), rolf.open_experiment(url, name)]
         asked: list[rolf.Decision] = []
         told: dict[str, int] = {}
