@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -14,10 +15,16 @@ import time
 import pytest
 
 import rolf
-from rolf.errors import InvalidArgument, RolfError, UnknownExperiment, UnusableStorage
+from rolf.errors import (
+    InvalidArgument,
+    RolfError,
+    StorageUnavailable,
+    UnknownExperiment,
+    UnusableStorage,
+)
 from rolf.experiments import backup as backup_module
 from rolf.experiments.storage import sqlite_guard
-from rolf.experiments.storage.base import DECISION, REWARD
+from rolf.experiments.storage.base import DECISION, PART, REWARD
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 from stores import make_url, quick_folder
 
@@ -267,6 +274,86 @@ def test_backups_and_restores_that_make_no_sense(path):
     with pytest.raises(RolfError, match="not a SQLite database"):
         rolf.restore(text, url)
     assert rolf.list_experiments(url) == ["one"]
+
+
+def test_a_backup_on_a_full_disk_is_an_error(tmp_path):
+    """Not a file that lacks what did not fit."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", str(tmp_path)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root can make a small disk")
+    try:
+        experiment = create_experiment(make_url("sqlite"), policy="ucb")
+        outcomes = set()
+        for rows in (500, 1000, 1500, 2000, 2500, 3000, 4000, 6000, 8000, 10000):
+            experiment.ask(rows - experiment.counts().asked)
+            backup = tmp_path / "backup.db"
+            try:
+                experiment.backup(backup)
+            except StorageUnavailable as error:
+                outcomes.add(re.sub(".*(the disk is full).*", r"\1", str(error)))
+                assert list(tmp_path.iterdir()) == []
+            else:
+                copy = make_url("sqlite")
+                rolf.restore(backup, copy)
+                assert rolf.open_experiment(copy, "one").counts().asked == rows
+                outcomes.add("written")
+                backup.unlink()
+        assert outcomes == {"the disk is full", "written"}
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_what_is_deleted_meanwhile_is_not_copied_in_part(shared_url, tmp_path, monkeypatch):
+    experiment = create_experiment(shared_url, policy="ucb")
+    experiment.ask(2 * PART + 5)
+    other = rolf.open_experiment(shared_url, "one")
+    behind = rolf.open_experiment(shared_url, "one")
+    experiment.ask(2 * PART)
+    read = experiment._store.read
+
+    def read_and_delete(*args):
+        rows = read(*args)
+        if len(reads := [*calls, args]) == 2:
+            other.delete(confirm="one")
+        calls[:] = reads
+        return rows
+
+    calls = []
+    monkeypatch.setattr(experiment._store, "read", read_and_delete)
+    with pytest.raises(UnknownExperiment, match="deleted"):
+        experiment.backup(tmp_path / "backup.db")
+    assert list(tmp_path.iterdir()) == []
+    for call in (experiment.log, behind.log, behind.rebuild):
+        with pytest.raises(UnknownExperiment, match="deleted"):
+            call()
+
+
+def test_rows_that_vanish_from_the_beginning(shared_url):
+    """Somebody deletes the experiment while this process is far behind."""
+    experiment = create_experiment(shared_url, policy="ucb")
+    behind = rolf.open_experiment(shared_url, "one")
+    experiment.ask(5)
+    delete = "DELETE FROM rolf_log WHERE seq < 3 RETURNING 1"
+    experiment._store._change(lambda execute: execute(delete))
+    with pytest.raises(UnusableStorage, match="row 3 follows row 0"):
+        behind.status()
+    experiment._store._delete(experiment.record.id)
+    with pytest.raises(UnknownExperiment, match="deleted"):
+        behind.status()
+
+
+@pytest.mark.parametrize("path", ["x\0y", "\ud800", "a" * 300, None, 5, b"x"])
+def test_paths_that_no_file_can_have(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    experiment = create_experiment(make_url("memory"), policy="ucb")
+    for call in (
+        lambda: experiment.backup(path),
+        lambda: rolf.restore(path, make_url("memory")),
+        lambda: rolf.export_log(experiment, path),
+        lambda: rolf.import_log(make_url("memory"), "x", path),
+    ):
+        with pytest.raises(RolfError):
+            call()
 
 
 # --- on the command line ---

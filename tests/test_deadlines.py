@@ -86,6 +86,29 @@ def test_every_call_ends(server):
     assert current_state(experiment) == folded_state(experiment)
 
 
+def test_what_a_silent_server_has_shown_is_read_again(server):
+    """It may crash before it has written that to the disk."""
+    experiment = create_experiment(server.url, "shown", policy="ucb", timeout=0.5)
+    play(experiment, 3)
+    before = experiment._store.reconnects
+    for attempt in range(before + 1, before + 3):
+        with server.silent(), pytest.raises(StorageUnavailable):
+            experiment.counts()
+        assert experiment._store.reconnects == attempt
+        experiment.counts()
+        assert experiment._live._reconnects == attempt
+
+
+def test_a_contended_ask_waits_once(server):
+    experiment = create_experiment(server.url, "turn", policy="ucb", timeout=1.0)
+    experiment.ask()
+    experiment._live._contended = True
+    start = time.monotonic()
+    with server.silent(), pytest.raises(StorageUnavailable, match="no answer"):
+        experiment.ask()
+    assert time.monotonic() - start < 1.9
+
+
 def test_an_interrupt_ends_a_call_at_once(server):
     experiment = create_experiment(server.url, "interrupt", policy="ucb", timeout=60.0)
     decision = experiment.ask()

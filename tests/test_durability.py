@@ -230,7 +230,7 @@ def test_what_was_acknowledged_survives_a_crash_of_the_server():
     with pytest.raises(StorageUnavailable):
         one.ask()
     server.ensure_postgres_running()
-    log = [Row(*row) for row in log_rows(one._store, one.record.id)]
+    log = [Row(*row) for row in log_rows(one._store, one.record)]
     assert {row.number for row in log if row.kind == DECISION} == asked
     assert {row.number: row.reward for row in log if row.kind == REWARD} == told
     assert one.ask().id == ghost

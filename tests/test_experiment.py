@@ -124,6 +124,8 @@ def unusable_data(data):
         changed(data, "row", to=[1, 1, 1.0]),
         changed(data, "moments", "sums", to=[0.0]),
         changed(data, "open", to=[["x", 1.0]]),
+        changed(data, "open", to=[pack(np.array([1, 2])), pack(np.array([1.0]))]),
+        changed(data, "open", to=[pack(np.array([1.5])), pack(np.array([1.0]))]),
         changed(data, "table", to="{}"),
     ):
         yield json.dumps(damaged)

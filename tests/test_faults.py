@@ -40,7 +40,7 @@ class Witness:
     def check(self, path):
         lines = path.read_text().splitlines() if path.exists() else []
         self.experiment._store.settle()
-        for row in log_rows(self.experiment._store, self.experiment.record.id, self.last):
+        for row in log_rows(self.experiment._store, self.experiment.record, self.last):
             row = Row(*row)
             assert row.seq == self.last + 1
             self.last = row.seq

@@ -218,3 +218,72 @@ def test_memory_is_copied():
         os._exit(experiment.status().asked)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
     assert experiment.status().asked == 0
+
+
+def test_experiments_are_opened_while_a_process_forks():
+    stop = threading.Event()
+
+    def keep_opening():
+        while not stop.is_set():
+            create_experiment(make_url("memory"), policy="ucb")
+
+    interval = sys.getswitchinterval()
+    thread = threading.Thread(target=keep_opening)
+    thread.start()
+    try:
+        sys.setswitchinterval(1e-6)
+        for _ in range(60):
+            pid = os.fork()
+            if not pid:
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        thread.join()
+
+
+FOLDER = """
+import os, sys
+from rolf.experiments.backup import _folder
+with _folder("rolf-fork") as folder:
+    pid = os.fork()
+    if not pid:
+        sys.exit(0)
+    os.waitpid(pid, 0)
+    assert folder.is_dir()
+assert not folder.exists()
+"""
+
+
+def test_a_child_that_ends_does_not_end_a_backup():
+    subprocess.run([sys.executable, "-c", FOLDER], check=True, timeout=60)
+
+
+def test_a_signal_handler_that_forks_in_a_transaction():
+    experiment = create_experiment(make_url("sqlite"), policy="ucb")
+    file, forked = experiment._store._file, []
+
+    def insert(connection):
+        connection.execute("UPDATE rolf_experiments SET seed = seed + 1")
+        if not forked:
+            pid = os.fork()
+            if not pid:
+                os._exit(0)
+            os.waitpid(pid, 0)
+            forked.append(pid)
+        connection.execute("UPDATE rolf_experiments SET seed = seed + 1")
+
+    file.run(insert, 5.0, write=True)
+    assert experiment._store.record("one").seed == experiment.record.seed + 2
+
+
+def test_a_signal_handler_that_closes_and_ends():
+    experiment = create_experiment(make_url("sqlite"), policy="ucb")
+
+    def closed(connection):
+        experiment.close()
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        experiment._store._file.run(closed, 5.0, write=True)

@@ -79,3 +79,33 @@ def test_what_is_shown_of_a_url():
 def test_the_hint_says_what_to_escape():
     with pytest.raises(RolfError, match="p%40ss"):
         rolf.list_experiments("postgresql://bob:p@ss@host/db")
+
+
+URL = "postgresql://bob:s3cret@host/db"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: rolf.restore(URL, "memory://"),
+        lambda: rolf.backup("memory://", URL),
+        lambda: rolf.import_log("memory://", "x", URL),
+        lambda: rolf.open("memory://", " " + URL, features=[[1.0], [2.0]]),
+        lambda: rolf.open("memory://", "x", features=URL),
+        lambda: rolf.open("memory://", "x", features=[[1.0], [2.0]], policy=URL),
+        lambda: rolf.open("memory://", "x", timeout=URL),
+        lambda: rolf.open("memory://", URL),
+        lambda: rolf.open(f"sqlite:///{URL}", "x", features=[[1.0], [2.0]]),
+    ],
+)
+def test_a_url_in_the_wrong_place_is_not_repeated(call):
+    with pytest.raises(RolfError) as caught:
+        call()
+    assert SECRET not in str(caught.value)
+
+
+def test_a_url_in_a_variable_is_not_repeated(monkeypatch):
+    monkeypatch.setenv("ROLF_STORAGE_TIMEOUT", URL)
+    with pytest.raises(RolfError, match="postgresql:\\.\\.\\.") as caught:
+        rolf.open("memory://", "x")
+    assert SECRET not in str(caught.value)

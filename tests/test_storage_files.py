@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -18,11 +19,12 @@ from rolf.errors import (
     RolfError,
     StorageError,
     StorageUnavailable,
+    UnknownDecision,
     UnknownExperiment,
     UnusableStorage,
 )
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
-from stores import postgres_url, quick_folder
+from stores import postgres_url, quick_folder, server
 
 OLD = Path(__file__).parent / "data" / "experiments_v0.sql"
 
@@ -341,3 +343,54 @@ def test_errors_of_the_database_are_translated(path):
     experiment = create_experiment(f"sqlite:///{path}", policy="ucb")
     with pytest.raises(StorageError, match="no such table"):
         experiment._store._query("SELECT * FROM none")
+
+
+def test_no_descriptor_is_left_where_opening_fails(path, monkeypatch):
+    experiment = create_experiment(f"sqlite:///{path}", policy="ucb")
+    experiment.close()
+    opened = os.open
+
+    def fails(name, *args, **kwargs):
+        if str(name).endswith("-shm"):
+            raise OSError(24, "Too many open files")
+        return opened(name, *args, **kwargs)
+
+    before = len(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", fails)
+        for _ in range(5):
+            with pytest.raises(StorageUnavailable, match="Too many open files"):
+                rolf.open_experiment(f"sqlite:///{path}", "one")
+    assert len(os.listdir("/proc/self/fd")) == before
+    rolf.open_experiment(f"sqlite:///{path}", "one").ask()
+
+
+@pytest.mark.parametrize(
+    "url", [f"sqlite:////tmp/{'a' * 5000}", "sqlite:///\ud800", "memory://\ud800"]
+)
+def test_urls_that_cannot_be_written(url):
+    for call in (rolf.list_experiments, create_experiment):
+        with pytest.raises(InvalidArgument, match="url"):
+            call(url)
+
+
+def test_databases_in_other_encodings():
+    name = f"rolf_latin_{os.getpid()}"
+    with psycopg.connect(server(), autocommit=True) as connection:
+        connection.execute(
+            f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'"
+        )
+    url = server().replace("/postgres?", f"/{name}?")
+    assert url != server()
+    create_experiment(url, "smile \N{SLIGHTLY SMILING FACE}", policy="ucb").ask()
+    assert rolf.list_experiments(url) == ["smile \N{SLIGHTLY SMILING FACE}"]
+    with pytest.raises(RolfError, match="cannot hold"):
+        rolf.backup(url, quick_folder("rolf-x") / "x.db", ["\ud800"])
+
+
+@pytest.mark.parametrize("id", ["-\N{ARABIC-INDIC DIGIT ONE}", "-01", "-0", "-1 ", "--1"])
+def test_ids_have_one_form_only(id, path):
+    experiment = create_experiment(f"sqlite:///{path}", policy="ucb")
+    experiment.ask()
+    with pytest.raises(UnknownDecision):
+        experiment.tell(experiment.record.tag + id, 1.0)

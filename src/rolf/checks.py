@@ -88,3 +88,12 @@ def one_of(argument: str, value: Any, *choices: str) -> str:
         quoted = [f'"{each}"' for each in choices]
         raise InvalidArgument(argument, value, f"{', '.join(quoted[:-1])} or {quoted[-1]}")
     return str(value)
+
+
+def is_text(text: str) -> bool:
+    """Whether this can be written anywhere: half of a pair of surrogates cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -20,9 +20,19 @@ RolfWarning                  the call works, but probably not as intended
 
 from __future__ import annotations
 
+import re
+
+
+def without_password(text: str) -> str:
+    """A text in which URLs with a user or a password are not shown, wherever they come from."""
+    return re.sub(r"(\w+):/{1,3}[^\s'\"]*@[^\s'\"]*", r"\1:...", text)
+
 
 class RolfError(Exception):
-    """Base of every error raised by rolf."""
+    """Base of every error raised by rolf. No message shows a URL with a password."""
+
+    def __str__(self) -> str:
+        return without_password(super().__str__())
 
 
 class InvalidArgument(RolfError, ValueError):
@@ -34,7 +44,7 @@ class InvalidArgument(RolfError, ValueError):
 
     def __init__(self, argument: str, got: object, wanted: str) -> None:
         try:
-            text = repr(got)
+            text = without_password(repr(got))
         except ValueError:  # a number of thousands of digits
             text = "a number that is too long to show"
         if len(text) > 120:
@@ -60,7 +70,7 @@ class UnknownDecision(DecisionError, KeyError):
     """The decision was never issued by this policy."""
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
-        return str(self.args[0])
+        return without_password(str(self.args[0]))
 
 
 class AlreadyTold(DecisionError):
@@ -79,7 +89,7 @@ class UnknownExperiment(ExperimentError, KeyError):
     """There is no experiment of that name."""
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
-        return str(self.args[0])
+        return without_password(str(self.args[0]))
 
 
 class DifferentExperiment(ExperimentError):

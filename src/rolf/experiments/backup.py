@@ -33,9 +33,12 @@ from rolf.experiments.storage.base import (
     import_name,
     log_rows,
 )
+from rolf.experiments.storage.sqlite import SQLiteStore
 from rolf.experiments.storage.urls import connect, connect_existing
 from rolf.progress import progress_bar
 
+#: seconds to wait for a lock on a file that nobody else knows
+BACKUP_TIMEOUT = 30.0
 #: characters of features that are appended at a time, next to PART rows
 MAX_TEXT = 1_000_000
 
@@ -73,7 +76,7 @@ def restore(
         names: of the experiments; all by default.
         progress: whether to show a progress bar; by default only on a terminal.
     """
-    with _opened(Path(path)) as source:
+    with _opened(_checked(path)) as source:
         chosen = source.names() if names is None else list(names)
         target = connect(url)
         try:
@@ -91,40 +94,100 @@ def back_up(
     store: Store, path: str | Path, names: Sequence[str] | None = None, progress: Progress = None
 ) -> list[str]:
     """Copy experiments to a new file, which appears when it is complete."""
-    target = Path(path)
-    if target.exists():
-        raise InvalidArgument("path", str(target), "a file that does not exist yet")
-    if not target.parent.is_dir():
-        raise InvalidArgument("path", str(target), "a file in a folder that exists")
+    target = _checked(path)
+    with _readable(target):
+        if target.exists():
+            raise InvalidArgument("path", str(target), "a file that does not exist yet")
+        if not target.parent.is_dir():
+            raise InvalidArgument("path", str(target), "a file in a folder that exists")
     chosen = store.names() if names is None else list(names)
     prefix = f".{target.name}.partial-"
-    for left in target.parent.glob(f"{prefix}*"):  # by a process that was killed
-        if left.stat().st_mtime < time.time() - ABANDONED:
-            shutil.rmtree(left, ignore_errors=True)
     try:
-        with tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as folder:
-            partial = Path(folder) / "backup.db"
-            copy = connect(f"sqlite:///{partial}")
+        _remove_abandoned(target.parent, prefix)
+        with _folder(prefix, target.parent) as folder:
+            partial = folder / "backup.db"
+            copy = SQLiteStore(str(partial), BACKUP_TIMEOUT)
             try:
                 _copy_all(store, copy, chosen, progress, "copying")
+                copy.move_into_file()
             finally:
                 copy.close()
-            os.link(partial, target)  # unlike a renaming, it replaces nothing
-    except OSError as error:
-        raise RolfError(f"{target}: cannot be written ({error.strerror or error})") from None
+            _publish_file(partial, target)
+    except RolfError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RolfError(f"{target}: cannot be written ({reason})") from None
     return chosen
+
+
+def _publish_file(partial: Path, target: Path) -> None:
+    """Give a complete file its name, on the disk, without replacing anything."""
+    with open(partial, "rb") as file:
+        os.fsync(file.fileno())
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        raise
+    except OSError:  # no such links here
+        partial.rename(target)
+    if hasattr(os, "O_DIRECTORY"):
+        folder = os.open(target.parent, os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _remove_abandoned(folder: Path, prefix: str) -> None:
+    """Remove what processes that were killed have left."""
+    for left in folder.iterdir():
+        with suppress(OSError):
+            if left.name.startswith(prefix) and left.stat().st_mtime < time.time() - ABANDONED:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+@contextmanager
+def _folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
+    """A folder for a while. Unlike ``tempfile.TemporaryDirectory`` it is not removed when a forked
+    process ends."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    process = os.getpid()
+    try:
+        yield folder
+    finally:
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _checked(path: object) -> Path:
+    if not isinstance(path, str | Path):
+        raise InvalidArgument("path", path, "the path of a file")
+    return Path(path)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """A path that no file can have is not acceptable."""
+    try:
+        yield
+    except InvalidArgument:
+        raise
+    except (OSError, ValueError):
+        raise InvalidArgument("path", str(path), "the path of a file") from None
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Store]:
     """The store in a backup. A copy of it is opened, as opening may bring it up to date, unless
     it is in use."""
-    if not path.is_file():
-        raise InvalidArgument("path", str(path), "a backup")
-    with tempfile.TemporaryDirectory(prefix="rolf-restore") as folder:
+    with _readable(path):
+        if not path.is_file():
+            raise InvalidArgument("path", str(path), "a backup")
+    with _folder("rolf-restore") as folder:
         opened = path
         if not Path(f"{path}-wal").exists():
-            opened = Path(folder) / "backup.db"
+            opened = folder / "backup.db"
             try:
                 shutil.copyfile(path, opened)
             except OSError as error:
@@ -142,7 +205,7 @@ def _copy_all(
     source: Store, target: Store, names: Sequence[str], progress: Progress, what: str
 ) -> None:
     """Copy experiments under hidden names, and name them all at the end."""
-    copies = []
+    copies: dict[int, str] = {}
     try:
         with progress_bar(progress, len(names), what) as done:
             for name in names:
@@ -150,15 +213,15 @@ def _copy_all(
                 if record is None:
                     raise UnknownExperiment(f"no experiment is called {name!r}")
                 snapshot = source.snapshot(record.id)
-                rows = log_rows(source, record.id)
-                copies.append((_fill(target, record, rows, snapshot), name))
+                copies[_fill(target, record, log_rows(source, record), snapshot).id] = name
                 done(name)
-        for copy, name in copies:
-            _publish(target, copy, name)
+        if not target.rename(copies):
+            words = ", ".join(map(repr, names))
+            raise DifferentExperiment(f"there is an experiment called one of {words} already")
     except BaseException:
-        for copy, _ in copies:
+        for id in copies:
             with suppress(StorageError):
-                target.delete(copy.id)
+                target.delete(id)
         raise
 
 
@@ -167,17 +230,10 @@ def fill_experiment(store: Store, record: Record, rows: Iterable[LogRow]) -> Rec
     if store.record(record.name) is not None:
         raise DifferentExperiment(f"there is an experiment called {record.name!r} already")
     hidden = _fill(store, record, rows)
-    try:
-        return _publish(store, hidden, record.name)
-    except BaseException:
+    if not store.rename({hidden.id: record.name}):
         store.delete(hidden.id)
-        raise
-
-
-def _publish(store: Store, hidden: Record, name: str) -> Record:
-    if not store.rename(hidden.id, name):
-        raise DifferentExperiment(f"there is an experiment called {name!r} already")
-    return hidden._replace(name=name)
+        raise DifferentExperiment(f"there is an experiment called {record.name!r} already")
+    return hidden._replace(name=record.name)
 
 
 def _fill(

@@ -24,7 +24,7 @@ from rolf.experiments.replica import Replica
 from rolf.experiments.roster import Roster
 from rolf.experiments.status import ArmRecord, Counts, Status, arm_records, capture, status_from
 from rolf.experiments.storage.base import CHANGE, PART, Record, Row, Store, log_rows
-from rolf.experiments.storage.forks import take_part
+from rolf.experiments.storage.forks import notice_forks
 from rolf.types import Decision, FloatArray
 
 #: decisions of one ask
@@ -49,7 +49,7 @@ class Experiment:
         self._unfinished = False  # whether a call has begun and not ended
         self._now = store.now
         self._live = LiveReplica(store, record, new=new)
-        take_part(self)
+        notice_forks(self)
 
     @property
     def name(self) -> str:
@@ -91,14 +91,10 @@ class Experiment:
         if self._closed:
             raise ExperimentError(f"experiment {self.name!r} is closed; open it again")
 
-    def before_fork(self) -> None:
-        """Nothing: a call in another thread may take long, and goes on in this process."""
-
-    def after_fork(self, in_child: bool) -> None:
+    def after_fork_in_child(self) -> None:
         """A new process has the state as some thread may just have been changing it."""
-        if in_child:
-            self._lock = threading.RLock()
-            self._unfinished = True
+        self._lock = threading.RLock()
+        self._unfinished = True
 
     # --- decisions ---
 
@@ -124,7 +120,7 @@ class Experiment:
         choices = list(available) if isinstance(available, Iterator) else available
         decisions: list[Decision] = []
         with self._exclusive():
-            self._expire(EXPIRY_TIME)
+            self._expire()
 
             def next_decisions() -> list[Row]:
                 replica = self._replica
@@ -195,31 +191,40 @@ class Experiment:
         if not isinstance(id, str):
             raise InvalidArgument("decision", id, "a decision or its id")
         tag, _, number = id.rpartition("-")
-        known = tag == self._record.tag and number.isdecimal() and len(number) <= 18
-        if not known or int(number) > MAX_COUNT:
+        known = tag == self._record.tag and number.isascii() and number.isdecimal()
+        if not known or number.startswith("0") or len(number) > 18 or int(number) > MAX_COUNT:
             raise UnknownDecision(f"decision {id!r} was not issued by this experiment")
         return int(number)
 
-    def _expire(self, seconds: float = math.inf) -> None:
+    def _expire_all(self) -> None:
+        """Give all default rewards that are due; others may ask in between."""
+        finished = False
+        while not finished:
+            with self._exclusive():
+                finished = self._expire()
+            time.sleep(0.0)
+
+    def _expire(self) -> bool:
         """Give the default reward to decisions that have waited too long, the oldest first, as
-        far as the time goes; the next call goes on."""
+        far as the time goes; whether there are no more of them."""
         after, default = self._record.reward_after, self._record.default_reward
         if after is None or default is None:
-            return
+            return True
         self._live.sync()
-        now, end = self._now(), time.monotonic() + seconds
+        now, end = self._now(), time.monotonic() + EXPIRY_TIME
         while due := self._replica.due(now - after, EXPIRY_PART):
             self._live.expire(due, default, now)
             self._live.sync()
             if time.monotonic() > end:
-                return
+                return False
+        return True
 
     # --- what is known ---
 
     def estimates(self, *, features: Any = None) -> Any:
         """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
+        self._expire_all()
         with self._exclusive():
-            self._expire()
             self._live.sync()
             policy = self._replica.policy
             varying = {"features": self._round_features(features)} if policy.varying else {}
@@ -227,8 +232,8 @@ class Experiment:
 
     def status(self, *, features: Any = None) -> Status:
         """Counts of decisions and rewards, and every arm's plays and estimate."""
+        self._expire_all()
         with self._exclusive():
-            self._expire()
             self._live.sync()
             table = self._round_features(features) if features is not None else None
             view = capture(self._replica, table)
@@ -256,7 +261,7 @@ class Experiment:
     def log(self) -> list[Row]:
         """All rows of the log, in their order."""
         self._check_open()
-        return [Row(*row) for row in log_rows(self._store, self._record.id)]
+        return [Row(*row) for row in log_rows(self._store, self._record)]
 
     # --- arms that come and go ---
 

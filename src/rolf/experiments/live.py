@@ -14,7 +14,6 @@ from rolf.errors import (
     RolfWarning,
     StorageError,
     UnknownDecision,
-    UnknownExperiment,
     UnusableStorage,
 )
 from rolf.experiments.replica import Replica
@@ -28,6 +27,8 @@ from rolf.experiments.storage.base import (
     Record,
     Row,
     Store,
+    check_exists,
+    check_follows,
     log_rows,
 )
 
@@ -68,6 +69,7 @@ class LiveReplica:
         rows = self.store.read(id, self.replica.last) if unseen is None else unseen
         self._contended = bool(rows)
         while rows:
+            check_follows(self.store, self.record, self.replica.last, rows)
             self.apply(rows)
             if len(rows) < PART:
                 break
@@ -180,9 +182,7 @@ class LiveReplica:
 
     def _unknown(self, number: int) -> RolfError:
         """What to raise about a decision that is not in the log."""
-        current = self.store.record(self.record.name)
-        if current is None or current.id != self.record.id:
-            return UnknownExperiment("the experiment has been deleted")
+        check_exists(self.store, self.record)
         id = f"{self.record.tag}-{number}"
         return UnknownDecision(f"decision {id!r} was not issued by this experiment")
 
@@ -194,7 +194,7 @@ class LiveReplica:
             self._reconnects = self.store.reconnects
             replica = self._load_snapshot() if use_snapshot else Replica(self.record)
             self.snapshot_upto, self.rows_since_snapshot = replica.last, 0
-            replica.apply(self._counted(log_rows(self.store, self.record.id, replica.last)))
+            replica.apply(self._counted(log_rows(self.store, self.record, replica.last)))
         self.replica = replica
         self._recent.clear()
 

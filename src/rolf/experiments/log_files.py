@@ -34,6 +34,8 @@ Columns = dict[str, list[Any]]
 
 def read_log_file(path: str | Path) -> tuple[Columns, dict[str, Any]]:
     """The columns of a file, and how the experiment was created if the file says so."""
+    if not isinstance(path, str | Path):
+        raise InvalidArgument("path", path, FILES)
     if Path(path).suffix.lower() not in (".csv", *PARQUET):
         raise InvalidArgument("path", str(path), FILES)
     table = read_table(path, ("id", "arm", "greedy", "pseudo"))

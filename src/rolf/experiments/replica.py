@@ -27,7 +27,7 @@ from rolf.checks import MAX_COUNT
 from rolf.errors import ExperimentError, RolfWarning, UnknownPolicy
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import CHANGE, DECISION, REWARD, LogRow, Record, Row, Snapshot
-from rolf.policies.arrays import arrays, fill, find, pack, remember, under
+from rolf.policies.arrays import arrays, fill, find, pack, remember, under, unpack
 from rolf.policies.base import Policy
 from rolf.policies.contract import check_choose
 from rolf.policies.operations import rebuild
@@ -287,7 +287,10 @@ class Replica:
             "defaults": self.defaults,
             "replaced": self.replaced,
             "moments": vars(self.moments),
-            "open": [[number, time] for number, time in self.pending.items()],
+            "open": [
+                pack(np.fromiter(self.pending, np.int64, len(self.pending))),
+                pack(np.fromiter(self.pending.values(), np.float64, len(self.pending))),
+            ],
         }
         return seal(self.last, json.dumps(data))
 
@@ -323,7 +326,10 @@ class Replica:
         replica.defaults, replica.replaced = data["defaults"], data["replaced"]
         moments = vars(replica.moments)
         moments.update({name: data["moments"][name] for name in moments})
-        replica.pending = {int(number): float(time) for number, time in data["open"]}
+        numbers, times = map(unpack, data["open"])
+        if numbers.ndim != 1 or numbers.dtype != np.int64 or not np.isfinite(times).all():
+            raise ValueError("open decisions that are none")
+        replica.pending = dict(zip(numbers.tolist(), times.tolist(), strict=True))
         replica._pending_heap = sorted((time, number) for number, time in replica.pending.items())
         replica._check(last_row)
         return replica

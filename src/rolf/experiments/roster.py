@@ -11,6 +11,7 @@ import numpy as np
 
 from rolf.arms.reading import is_table, read_arms, read_rows
 from rolf.arms.table import Arms, index_labels, number_table
+from rolf.checks import is_text
 from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument
 from rolf.types import FloatArray, IntArray
 
@@ -31,6 +32,7 @@ class Roster:
         arms = Arms.read(features) if source is None else read_arms(source)
         for label in arms.labels:
             good = isinstance(label, str | int | float) and not isinstance(label, bool)
+            good = good and is_text(str(label))
             if not good or (isinstance(label, float) and not math.isfinite(label)):
                 raise InvalidArgument("features", label, "arms named by text or numbers")
         return cls(arms, source=source)

@@ -56,6 +56,8 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
     import pyarrow.csv
     import pyarrow.parquet as pq
 
+    if not isinstance(path, str | Path):
+        raise InvalidArgument("path", path, FILES)
     target = Path(path)
     parquet = target.suffix.lower() in PARQUET
     if not parquet and target.suffix.lower() != ".csv":

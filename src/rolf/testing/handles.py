@@ -68,5 +68,5 @@ def current_state(experiment: Experiment) -> Snapshot:
 def folded_state(experiment: Experiment, upto: int | None = None) -> Snapshot:
     """The state that follows from the log in its canonical order, to the last bit."""
     replica = Replica(experiment.record)
-    replica.apply(log_rows(experiment._store, experiment.record.id, 0, upto))
+    replica.apply(log_rows(experiment._store, experiment.record, 0, upto))
     return replica.dump()

@@ -101,8 +101,14 @@ class LogContract:
         assert hidden is not None
         assert hidden.id != record.id
         assert store.names() == ["one"]
-        assert not store.rename(hidden.id, "one")
-        assert store.rename(hidden.id, "copy")
+        other = store.create(record._replace(name=import_name()))
+        assert other is not None
+        assert not store.rename({hidden.id: "one"})
+        assert not store.rename({other.id: "free", hidden.id: "one"})
+        assert not store.rename({other.id: "free", 10**6: "gone"})
+        assert store.names() == ["one"]
+        store.delete(other.id)
+        assert store.rename({hidden.id: "copy"})
         assert store.record("copy") == record._replace(name="copy", id=hidden.id)
         assert store.names() == ["copy", "one"]
         assert store.record("none") is None

@@ -22,11 +22,11 @@ import json
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
-from rolf.errors import StorageUnavailable
+from rolf.errors import StorageUnavailable, UnknownExperiment, UnusableStorage
 
 DECISION, REWARD, DEFAULT, CHANGE = 1, 2, 3, 4
 
@@ -207,8 +207,9 @@ class Store(ABC):
         """The names of all experiments, in order, without hidden ones."""
 
     @abstractmethod
-    def rename(self, experiment: int, name: str) -> bool:
-        """Give an experiment another name; False if that name is taken."""
+    def rename(self, names: Mapping[int, str]) -> bool:
+        """Give experiments other names, all or none; False if one is taken or the experiment is
+        gone."""
 
     @abstractmethod
     def delete(self, experiment: int) -> None:
@@ -234,15 +235,35 @@ class Store(ABC):
 
 
 def log_rows(
-    store: Store, experiment: int, after: int = 0, upto: int | None = None
+    store: Store, record: Record, after: int = 0, upto: int | None = None
 ) -> Iterator[LogRow]:
-    """The rows that follow a row, in order, optionally up to one, read part by part."""
+    """The rows that follow a row, in order, optionally up to one, read part by part.
+
+    Raises if the experiment is deleted meanwhile, so that no part is taken for the whole.
+    """
     while True:
-        rows = store.read(experiment, after, upto)
+        rows = store.read(record.id, after, upto)
+        check_follows(store, record, after, rows)
         yield from rows
         if len(rows) < PART:
-            return
+            break
         after = rows[-1][0]
+    check_exists(store, record)
+
+
+def check_follows(store: Store, record: Record, after: int, rows: Sequence[LogRow]) -> None:
+    """Raise if there are rows missing between a row and these."""
+    if rows and rows[0][0] != after + 1:
+        check_exists(store, record)
+        missing = f"row {rows[0][0]} follows row {after}"
+        raise UnusableStorage(f"experiment {record.name!r} is damaged in the database ({missing})")
+
+
+def check_exists(store: Store, record: Record) -> None:
+    """Raise if the experiment is gone, even if there is another of the same name."""
+    current = store.record(record.name)
+    if current is None or (current.id, current.tag) != (record.id, record.tag):
+        raise UnknownExperiment("the experiment has been deleted")
 
 
 def import_name() -> str:

@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Protocol
 
 
-class Forkable(Protocol):
-    """Something that takes part in a fork.
+class Locked(Protocol):
+    """Something with a lock that must not be held by a thread which the new process lacks.
 
     Nobody who holds one of these locks may wait for another: forking takes all of them.
     """
@@ -26,23 +26,43 @@ class Forkable(Protocol):
         """Carry on, in the process that forked or in the new one."""
 
 
-_taking_part: weakref.WeakSet[Forkable] = weakref.WeakSet()
+class Copied(Protocol):
+    """Something that a new process has as some thread may just have been changing it."""
+
+    def after_fork_in_child(self) -> None:
+        """Start over."""
 
 
-def take_part(each: Forkable) -> None:
-    """Let something take part in every fork, for as long as it lives."""
-    _taking_part.add(each)
+_locked: list[Locked] = []
+_held: list[Locked] = []  # the locks that the fork in progress has taken
+_copied: weakref.WeakSet[Copied] = weakref.WeakSet()
+
+
+def take_part(each: Locked) -> None:
+    """Let something that exists once take part in every fork."""
+    _locked.append(each)
+
+
+def notice_forks(each: Copied) -> None:
+    """Let something start over in every new process, for as long as it lives."""
+    _copied.add(each)
 
 
 def _before() -> None:
-    for each in list(_taking_part):
-        each.before_fork()
+    _held.clear()
+    for each in list(_locked):
+        with suppress(Exception):
+            each.before_fork()
+            _held.append(each)
 
 
 def _after(in_child: bool) -> None:
-    for each in list(_taking_part):
+    for each in list(_held):
         with suppress(Exception):
             each.after_fork(in_child)
+    if in_child:
+        for copy in list(_copied):  # no other thread is there to change it
+            copy.after_fork_in_child()
 
 
 if hasattr(os, "register_at_fork"):

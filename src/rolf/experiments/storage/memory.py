@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rolf.errors import UnknownExperiment
 from rolf.experiments.storage.base import (
@@ -129,12 +129,13 @@ class MemoryStore(Store):
             names = (each.record.name for each in self._database.experiments.values())
             return sorted(name for name in names if not name.startswith(HIDDEN))
 
-    def rename(self, experiment: int, name: str) -> bool:
+    def rename(self, names: Mapping[int, str]) -> bool:
         with self._lock:
-            if self.record(name) is not None:
+            known = self._database.experiments
+            if any(self.record(name) for name in names.values()) or not names.keys() <= set(known):
                 return False
-            stored = self._experiment(experiment)
-            stored.record = stored.record._replace(name=name)
+            for id, name in names.items():
+                known[id].record = known[id].record._replace(name=name)
             return True
 
     def delete(self, experiment: int) -> None:

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from rolf.errors import StorageError, StorageUnavailable, UnknownExperiment
+from rolf.errors import StorageError, UnknownExperiment
 from rolf.experiments.storage.base import CHANGE, COLUMNS, PART, LogRow, Row
-from rolf.experiments.storage.postgres_pool import Connection, pools, prepare_tables
+from rolf.experiments.storage.postgres_pool import Connection, KeptLocked, pools, prepare_tables
 from rolf.experiments.storage.schema import GIVEN
 from rolf.experiments.storage.sql import MAX_SEQ, READ, Execute, SQLStore, Taken
 from rolf.experiments.storage.urls import invalid_url
@@ -117,7 +117,7 @@ class PostgresStore(SQLStore):
         with self._pool.same_connection():
             try:
                 rows = self._run(take_turn_and_read)
-            except StorageUnavailable:  # not our turn for too long
+            except KeptLocked:  # not our turn for too long
                 rows = self.read(experiment, after)
             try:
                 yield rows

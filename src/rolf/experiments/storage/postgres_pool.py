@@ -145,6 +145,8 @@ class Pool:
         except RolfError:
             raise
         except Silent:
+            with self._lock:
+                self.reconnects += 1  # what the server has shown may be gone if it crashes now
             words = f"PostgreSQL: no answer within {self.timeout:g} seconds"
             raise StorageUnavailable(words) from None
         except psycopg.Error as error:
@@ -154,11 +156,14 @@ class Pool:
                 raise _Lost(f"the connection was lost ({self._words(error)})") from None
             if isinstance(error, psycopg.errors.LockNotAvailable | psycopg.errors.QueryCanceled):
                 words = f"PostgreSQL: others keep it locked ({self._words(error)})"
-                raise StorageUnavailable(words) from None
+                raise KeptLocked(words) from None
             if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
                 words = f"PostgreSQL: does not answer ({self._words(error)})"
                 raise StorageUnavailable(words) from None
             raise StorageError(f"PostgreSQL: {self._words(error)}") from None
+        except (UnicodeError, OverflowError) as error:
+            words = f"PostgreSQL: a value that it cannot hold ({self._words(error)})"
+            raise StorageError(words) from None
         finally:
             self._give_back()
 
@@ -189,6 +194,7 @@ class Pool:
                 connection = self._busy[me] = self._idle.pop()
                 if not connection.closed:
                     return connection
+                self.reconnects += 1
         connection = self._busy[me] = self._connect()
         self._set_up(connection)
         return connection
@@ -239,7 +245,9 @@ class Pool:
         }
         more: Any = {name: value for name, value in defaults.items() if name not in given}
         try:
-            connection = Connection.connect(self.url, autocommit=True, **more)
+            connection = Connection.connect(
+                self.url, autocommit=True, client_encoding="utf8", **more
+            )
         except psycopg.Error as error:
             words = f"PostgreSQL: cannot be reached ({self._words(error)})"
             raise StorageUnavailable(words) from None
@@ -305,6 +313,10 @@ class Pools:
 
 
 pools = Pools()
+
+
+class KeptLocked(StorageUnavailable):
+    """Somebody else has a lock for too long."""
 
 
 class _Lost(Exception):

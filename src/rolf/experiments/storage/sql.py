@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from rolf.experiments.storage.base import (
@@ -29,6 +29,7 @@ NAMES = ", ".join(Record._fields[1:])
 CREATE = f"""
 INSERT INTO rolf_experiments ({NAMES}) VALUES ({", ".join("?" * (len(Record._fields) - 1))})
 ON CONFLICT DO NOTHING RETURNING id"""
+RENAME = "UPDATE rolf_experiments SET name = ? WHERE id = ? RETURNING id"
 SAVE = """
 INSERT INTO rolf_snapshots SELECT id, {0}, {1}, {2} FROM rolf_experiments WHERE id = ? {3}
 ON CONFLICT (experiment) DO UPDATE
@@ -89,14 +90,18 @@ class SQLStore(Store):
         names = (name for (name,) in self._query("SELECT name FROM rolf_experiments"))
         return sorted(name for name in names if not name.startswith(HIDDEN))
 
-    def rename(self, experiment: int, name: str) -> bool:
-        sql = "UPDATE rolf_experiments SET name = ? WHERE id = ? RETURNING id"
+    def rename(self, names: Mapping[int, str]) -> bool:
+        def action(execute: Execute) -> None:
+            for id, name in names.items():
+                if not execute(RENAME, (name, id)):
+                    raise Taken
+
         try:
-            renamed = self._change(lambda execute: execute(sql, (name, experiment)))
+            self._change(action)
         except Taken:
             return False
         self.settle()
-        return bool(renamed)
+        return True
 
     def delete(self, experiment: int) -> None:
         self._delete(experiment)

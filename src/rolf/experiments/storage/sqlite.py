@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rolf.errors import UnknownExperiment
+from rolf.errors import StorageUnavailable, UnknownExperiment
 from rolf.experiments.storage.base import CHANGE, COLUMNS, PART, LogRow, Row
 from rolf.experiments.storage.sql import MAX_SEQ, READ, Execute, SQLStore, Taken
 from rolf.experiments.storage.sqlite_file import files
@@ -96,6 +96,12 @@ class SQLiteStore(SQLStore):
 
         return self._file.run(look_up, self._timeout)
 
+    def move_into_file(self) -> None:
+        """Move everything from the write-ahead log into the file, which is then complete."""
+        ((busy, logged, moved),) = self._query("PRAGMA wal_checkpoint(TRUNCATE)")
+        if busy or logged != moved:
+            raise StorageUnavailable(f"{self.path}: others are using it")
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True
@@ -106,5 +112,8 @@ def open_store(url: str, create: bool, timeout: float) -> SQLiteStore | None:
     path = url.removeprefix("sqlite:///")
     if path in (url, ""):
         raise invalid_url(url)
-    exists = Path(path).exists() and Path(path).stat().st_size > 0
+    try:
+        exists = Path(path).exists() and Path(path).stat().st_size > 0
+    except (OSError, ValueError):
+        raise invalid_url(url) from None
     return SQLiteStore(path, timeout) if create or exists else None

@@ -89,6 +89,9 @@ class File:
             try:
                 with self._lock:
                     return self._attempt(action, write)
+            except _Closed:
+                if clock.monotonic() > deadline:
+                    raise StorageUnavailable(f"{self.path}: is closed again and again") from None
             except sqlite3.Error as error:
                 if not is_busy(error) or clock.monotonic() > deadline:
                     with translated(self.path):
@@ -107,8 +110,12 @@ class File:
             return result
         except (OverflowError, UnicodeError) as error:
             raise StorageError(f"{self.path}: a value that SQLite cannot hold ({error})") from error
+        except sqlite3.ProgrammingError:
+            if self._connection is not connection:  # a signal handler has forked or closed it
+                raise _Closed from None
+            raise
         finally:
-            if connection.in_transaction:
+            if self._connection is connection and connection.in_transaction:
                 connection.execute("ROLLBACK")
 
     def sync(self) -> None:
@@ -150,12 +157,14 @@ class File:
             connection = sqlite3.connect(
                 self.path, timeout=0.0, isolation_level=None, check_same_thread=False
             )
+            guard = Guard(self.path)
             try:
                 connection.execute("PRAGMA synchronous = FULL")
                 prepare(self.path, connection)
-                guard = Guard(self.path, logged=use_journal(connection))
+                guard.open(logged=use_journal(connection))
             except BaseException:
                 connection.close()
+                guard.close()  # not earlier: it would drop SQLite's locks
                 raise
         self._connection, self._guard, self._process = connection, guard, os.getpid()
         return connection
@@ -172,6 +181,10 @@ class File:
 
 
 files = Files()
+
+
+class _Closed(Exception):
+    """The connection was closed while this very thread was using it."""
 
 
 def prepare(path: Path, connection: sqlite3.Connection) -> None:

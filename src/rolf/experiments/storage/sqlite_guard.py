@@ -37,13 +37,16 @@ INDEX_IN_USE = (128, 1)
 class Guard:
     """Descriptors of the database, its write-ahead log and its index, with locks on them."""
 
-    def __init__(self, path: Path, *, logged: bool) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._database = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self._journal = self._index = None
+        self._database = self._journal = self._index = -1
+
+    def open(self, *, logged: bool) -> None:
+        """Open the files; ``logged``: whether there is a write-ahead log."""
+        self._database = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         if logged:
-            self._journal = os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
-            self._index = os.open(f"{path}-shm", os.O_RDONLY | os.O_CLOEXEC)
+            self._journal = os.open(f"{self._path}-wal", os.O_RDWR | os.O_CLOEXEC)
+            self._index = os.open(f"{self._path}-shm", os.O_RDONLY | os.O_CLOEXEC)
             _lock(self._database, IN_USE)
             _lock(self._index, INDEX_IN_USE)
 
@@ -55,23 +58,23 @@ class Guard:
             raise UnusableStorage(f"{self._path}: was deleted or moved while in use") from None
         if not in_place:
             raise UnusableStorage(f"{self._path}: was replaced while in use; {REOPEN}")
-        if self._journal is not None and not os.fstat(self._journal).st_nlink:
+        if self._journal >= 0 and not os.fstat(self._journal).st_nlink:
             raise UnusableStorage(f"{self._path}-wal: was deleted while in use; {REOPEN}")
 
     def duplicate_journal(self) -> int | None:
         """Another descriptor of the write-ahead log; None if there is no such log."""
-        return None if self._journal is None else os.dup(self._journal)
+        return None if self._journal < 0 else os.dup(self._journal)
 
     def release(self) -> None:
         """Release the locks, so that SQLite can close the file. The descriptors stay open: closing
         them would drop SQLite's locks."""
-        if self._index is not None:
+        if self._index >= 0:
             _lock(self._database, IN_USE, release=True)
             _lock(self._index, INDEX_IN_USE, release=True)
 
     def close(self) -> None:
         for file in (self._database, self._journal, self._index):
-            if file is not None:
+            if file >= 0:
                 os.close(file)
 
 

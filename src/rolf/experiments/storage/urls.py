@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib import import_module, metadata
 from typing import Any, TypeAlias
 
-from rolf.checks import between
+from rolf.checks import between, is_text
 from rolf.errors import InvalidArgument, MissingExtra
 from rolf.experiments.storage.base import Store
 
@@ -57,7 +57,7 @@ def _seconds(timeout: float | None) -> float:
 
 
 def _open_store(url: Any) -> OpenStore:
-    if not isinstance(url, str) or "\0" in url:
+    if not isinstance(url, str) or "\0" in url or not is_text(url):
         raise invalid_url(url)
     scheme, separator, _ = url.partition("://")
     if separator and scheme in SCHEMES:
