@@ -120,7 +120,7 @@ class Experiment:
         choices = list(available) if isinstance(available, Iterator) else available
         decisions: list[Decision] = []
         with self._exclusive():
-            self._expire()
+            caught_up = self._expire()
 
             def next_decisions() -> list[Row]:
                 replica = self._replica
@@ -134,7 +134,8 @@ class Experiment:
                 rows = self._live.write(next_decisions)
                 self._live.remember(rows)
                 decisions += [self._decision(row) for row in rows]
-            self._live.snapshot_if_due()
+            if caught_up:  # otherwise this ask has taken long enough
+                self._live.snapshot_if_due()
         return decisions if n is not None else decisions[0]
 
     def _decision(self, row: Row) -> Decision:
