@@ -80,7 +80,7 @@ class SQLiteStore(SQLStore):
         return last
 
     def settle(self) -> None:
-        self._file.sync()
+        self._file.sync(self._timeout)
 
     def read(
         self, experiment: int, after: int, upto: int | None = None, limit: int = PART

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time as clock
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -75,6 +75,7 @@ class File:
         self._connection: sqlite3.Connection | None = None
         self._guard: Guard | None = None
         self._process = 0
+        self._disconnects = 0  # how many times the connection was closed
 
     def run(
         self, action: Callable[[sqlite3.Connection], T], timeout: float, *, write: bool = False
@@ -86,14 +87,15 @@ class File:
         deadline = clock.monotonic() + timeout
         pause = 0.00005
         while True:
+            before = self._disconnects
             try:
                 with self._lock:
                     return self._attempt(action, write)
-            except _Closed:
-                if clock.monotonic() > deadline:
-                    raise StorageUnavailable(f"{self.path}: is closed again and again") from None
-            except sqlite3.Error as error:
-                if not is_busy(error) or clock.monotonic() > deadline:
+            except Exception as error:
+                # a signal handler, in this very thread, may have forked or closed the file
+                again = self._disconnects != before
+                again |= isinstance(error, sqlite3.Error) and is_busy(error)
+                if not again or clock.monotonic() > deadline:
                     with translated(self.path):
                         raise
             clock.sleep(pause * random.uniform(0.5, 1.5))
@@ -110,15 +112,16 @@ class File:
             return result
         except (OverflowError, UnicodeError) as error:
             raise StorageError(f"{self.path}: a value that SQLite cannot hold ({error})") from error
-        except sqlite3.ProgrammingError:
-            if self._connection is not connection:  # a signal handler has forked or closed it
-                raise _Closed from None
-            raise
         finally:
-            if self._connection is connection and connection.in_transaction:
-                connection.execute("ROLLBACK")
+            with suppress(sqlite3.ProgrammingError):  # it has been closed
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
-    def sync(self) -> None:
+    def _journal(self) -> int | None:
+        """Another descriptor of the write-ahead log, if there is one."""
+        return self._guard.duplicate_journal() if self._guard else None
+
+    def sync(self, timeout: float) -> None:
         """Put everything that is committed on the disk.
 
         A commit that SQLite does not sync is in the write-ahead log, and visible to others, at
@@ -128,11 +131,7 @@ class File:
         log and the database.
         """
         try:
-            with self._lock:
-                if self._guard is None:
-                    self._connected()
-                assert self._guard is not None
-                journal = self._guard.duplicate_journal()
+            journal = self.run(lambda connection: self._journal(), timeout)
             if journal is not None:  # otherwise SQLite has synced each commit
                 try:
                     SYNC(journal)
@@ -178,13 +177,10 @@ class File:
         else:
             self._inherited = self._connection, self._guard
         self._connection = self._guard = None
+        self._disconnects += 1
 
 
 files = Files()
-
-
-class _Closed(Exception):
-    """The connection was closed while this very thread was using it."""
 
 
 def prepare(path: Path, connection: sqlite3.Connection) -> None:
