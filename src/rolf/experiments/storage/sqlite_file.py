@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time as clock
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -113,13 +113,11 @@ class File:
         except (OverflowError, UnicodeError) as error:
             raise StorageError(f"{self.path}: a value that SQLite cannot hold ({error})") from error
         finally:
-            with suppress(sqlite3.ProgrammingError):  # it has been closed
+            try:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-
-    def _journal(self) -> int | None:
-        """Another descriptor of the write-ahead log, if there is one."""
-        return self._guard.duplicate_journal() if self._guard else None
+            except sqlite3.ProgrammingError:
+                pass  # it has been closed
 
     def sync(self, timeout: float) -> None:
         """Put everything that is committed on the disk.
@@ -130,13 +128,14 @@ class File:
         still be lost. Before SQLite starts over at the beginning of the log, it syncs both the
         log and the database.
         """
+        guard = self._guard
+        if guard is None or self._process != os.getpid():
+            guard = self.run(lambda connection: self._guard, timeout)
+        journal = None if guard is None else guard.journal
+        if journal is None:
+            return  # SQLite has synced each commit
         try:
-            journal = self.run(lambda connection: self._journal(), timeout)
-            if journal is not None:  # otherwise SQLite has synced each commit
-                try:
-                    SYNC(journal)
-                finally:
-                    os.close(journal)
+            SYNC(journal.descriptor)
         except OSError as error:
             message = f"{self.path}: cannot be written ({error.strerror})"
             raise StorageUnavailable(message) from error

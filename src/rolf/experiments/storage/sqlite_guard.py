@@ -34,18 +34,29 @@ IN_USE = (0x40000002, 510)
 INDEX_IN_USE = (128, 1)
 
 
+class Journal:
+    """A descriptor of the write-ahead log, open for as long as anybody syncs it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
 class Guard:
     """Descriptors of the database, its write-ahead log and its index, with locks on them."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._database = self._journal = self._index = -1
+        self._database = self._index = -1
+        self.journal: Journal | None = None
 
     def open(self, *, logged: bool) -> None:
         """Open the files; ``logged``: whether there is a write-ahead log."""
         self._database = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         if logged:
-            self._journal = os.open(f"{self._path}-wal", os.O_RDWR | os.O_CLOEXEC)
+            self.journal = Journal(os.open(f"{self._path}-wal", os.O_RDWR | os.O_CLOEXEC))
             self._index = os.open(f"{self._path}-shm", os.O_RDONLY | os.O_CLOEXEC)
             _lock(self._database, IN_USE)
             _lock(self._index, INDEX_IN_USE)
@@ -58,12 +69,8 @@ class Guard:
             raise UnusableStorage(f"{self._path}: was deleted or moved while in use") from None
         if not in_place:
             raise UnusableStorage(f"{self._path}: was replaced while in use; {REOPEN}")
-        if self._journal >= 0 and not os.fstat(self._journal).st_nlink:
+        if self.journal is not None and not os.fstat(self.journal.descriptor).st_nlink:
             raise UnusableStorage(f"{self._path}-wal: was deleted while in use; {REOPEN}")
-
-    def duplicate_journal(self) -> int | None:
-        """Another descriptor of the write-ahead log; None if there is no such log."""
-        return None if self._journal < 0 else os.dup(self._journal)
 
     def release(self) -> None:
         """Release the locks, so that SQLite can close the file. The descriptors stay open: closing
@@ -73,7 +80,8 @@ class Guard:
             _lock(self._index, INDEX_IN_USE, release=True)
 
     def close(self) -> None:
-        for file in (self._database, self._journal, self._index):
+        self.journal = None
+        for file in (self._database, self._index):
             if file >= 0:
                 os.close(file)
 
