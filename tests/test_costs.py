@@ -182,6 +182,7 @@ def test_asks_while_many_decisions_expire(url):
     experiment = create_experiment(url, policy="rolf-ridge", reward_after=10.0)
     now = 0.0
     experiment._now = lambda: now
+    play(experiment, 1)  # loads compiled code
     experiment.ask(20_000)
     now = 100.0
     slowest = max(cpu_seconds(experiment.ask) for _ in range(20))
