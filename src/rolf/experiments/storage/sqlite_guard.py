@@ -50,11 +50,14 @@ class Guard:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._database = self._index = -1
+        self._identity = (0, 0)
         self.journal: Journal | None = None
 
     def open(self, *, logged: bool) -> None:
         """Open the files; ``logged``: whether there is a write-ahead log."""
         self._database = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        opened = os.fstat(self._database)
+        self._identity = opened.st_dev, opened.st_ino
         if logged:
             self.journal = Journal(os.open(f"{self._path}-wal", os.O_RDWR | os.O_CLOEXEC))
             self._index = os.open(f"{self._path}-shm", os.O_RDONLY | os.O_CLOEXEC)
@@ -64,10 +67,10 @@ class Guard:
     def check_in_place(self) -> None:
         """Raise if the file that this process has open is no longer the one at its path."""
         try:
-            in_place = os.path.samestat(os.stat(self._path), os.fstat(self._database))
+            here = os.stat(self._path)
         except OSError:
             raise UnusableStorage(f"{self._path}: was deleted or moved while in use") from None
-        if not in_place:
+        if (here.st_dev, here.st_ino) != self._identity:
             raise UnusableStorage(f"{self._path}: was replaced while in use; {REOPEN}")
         if self.journal is not None and not os.fstat(self.journal.descriptor).st_nlink:
             raise UnusableStorage(f"{self._path}-wal: was deleted while in use; {REOPEN}")
