@@ -16,7 +16,7 @@ from rolf.errors import UnknownExperiment
 from rolf.experiments import experiment as experiment_module
 from rolf.experiments import replica as replica_module
 from rolf.experiments.backup import fill_experiment
-from rolf.experiments.storage import postgres, sqlite, sqlite_file
+from rolf.experiments.storage import base, postgres, sqlite, sqlite_file
 from rolf.experiments.storage.base import ABANDONED, DECISION, PART, Row, Snapshot, import_name
 from rolf.experiments.storage.urls import connect
 from rolf.testing.storage import (
@@ -139,6 +139,26 @@ def test_parts_are_appended_one_by_one(shared_url, monkeypatch):
     batch = experiment.ask(2 * PART + 1)
     experiment.tell_many([(each, 1.0) for each in batch])
     assert sizes == [PART, PART, 1, PART, PART, 1]
+
+
+def test_large_tables_of_features_make_small_parts(shared_url, monkeypatch):
+    """Each decision of a varying policy holds the features of all arms."""
+    experiment = create_experiment(shared_url, policy="rolf-varying")
+    experiment.ask(features=FEATURES)
+    (row,) = experiment.log()
+    monkeypatch.setattr(base, "MAX_TEXT", 3 * len(row.features))
+    sizes, append = [], experiment._store.append
+
+    def counted(id, rows, after=None):
+        sizes.append(len(rows))
+        return append(id, rows, after)
+
+    monkeypatch.setattr(experiment._store, "append", counted)
+    experiment.ask(7, features=FEATURES)
+    assert sizes == [3, 3, 1]
+    copy = experiment.record._replace(name="copy")
+    fill_experiment(experiment._store, copy, experiment.log())
+    assert sizes[3:] == [3, 3, 2]
 
 
 def test_a_batch_with_a_fault_records_nothing(url):

@@ -9,9 +9,9 @@ import pytest
 
 import rolf
 from helpers import ARMS, FEATURES, every_policy
-from rolf.experiments import experiment as experiment_module
 from rolf.experiments import live
 from rolf.experiments.replica import Replica
+from rolf.experiments.storage import base
 from rolf.experiments.storage.base import DECISION, DEFAULT, REWARD
 from rolf.policies.arrays import arrays
 from rolf.policies.catalogue import CATALOG
@@ -257,7 +257,7 @@ def test_several_processes(shared_url):
 
 def test_long_logs_and_batches_are_split(shared_url, monkeypatch):
     """Batches are written part by part, also where others write in between."""
-    for module in (live, experiment_module):
+    for module in (live, base):
         monkeypatch.setattr(module, "PART", 2)
     one, two = (create_experiment(shared_url, policy="ucb") for _ in range(2))
     for handle in (one, two, one):

@@ -9,7 +9,7 @@ import pytest
 
 import rolf
 from helpers import every_policy
-from rolf.experiments.status import DRAWS, LEVEL, capture, status_from, status_of
+from rolf.experiments.status import DRAWS, LEVEL, capture, status_from
 from rolf.experiments.storage.base import REWARD
 from rolf.policies.arrays import arrays
 from rolf.testing.storage import (
@@ -113,7 +113,7 @@ def test_a_status_is_of_the_moment_at_which_it_was_captured(name):
     play(experiment, 20)
     table = np.array(features["features"]) if features else None
     view = capture(replica_of(experiment), table)
-    expected = status_of("one", replica_of(experiment), table)
+    expected = status_from("one", capture(replica_of(experiment), table))
     play(experiment, 20)
     experiment.retire_arms([0])
     experiment.add_arms(np.ones((1, len(FEATURES[0]))))

@@ -6,6 +6,8 @@ import hashlib
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import psycopg
@@ -394,3 +396,14 @@ def test_ids_have_one_form_only(id, path):
     experiment.ask()
     with pytest.raises(UnknownDecision):
         experiment.tell(experiment.record.tag + id, 1.0)
+
+
+def test_a_process_may_end_without_closing(path):
+    create_experiment(f"sqlite:///{path}", policy="ucb").close()
+    code = (
+        "import sys, rolf; experiment = rolf.open_experiment(sys.argv[1], 'one'); experiment.ask(); "
+        "keep = experiment._store._file._guard.journal; sys.kept = keep"
+    )
+    command = [sys.executable, "-c", code, f"sqlite:///{path}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr == ""

@@ -32,6 +32,7 @@ from rolf.experiments.storage.base import (
     Store,
     import_name,
     log_rows,
+    part_size,
 )
 from rolf.experiments.storage.sqlite import SQLiteStore
 from rolf.experiments.storage.urls import connect, connect_existing
@@ -39,8 +40,6 @@ from rolf.progress import progress_bar
 
 #: seconds to wait for a lock on a file that nobody else knows
 BACKUP_TIMEOUT = 30.0
-#: characters of features that are appended at a time, next to PART rows
-MAX_TEXT = 1_000_000
 
 Progress = bool | Callable[[str], None] | None
 
@@ -261,7 +260,6 @@ def _parts(rows: Iterable[LogRow]) -> Iterator[list[Row]]:
     """Rows in parts, none of which takes long to append."""
     rest = iter(rows)
     while part := [Row(*row) for row in islice(rest, PART)]:
-        size = sum(len(row.features or "") for row in part)
-        step = max(1, PART * MAX_TEXT // max(size, MAX_TEXT))
+        step = part_size(sum(len(row.features or "") for row in part) / len(part))
         for first in range(0, len(part), step):
             yield part[first : first + step]

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, overload
 
 from rolf.checks import MAX_COUNT, whole
-from rolf.errors import ExperimentError, InvalidArgument, RolfError, UnknownDecision
+from rolf.errors import ExperimentError, InvalidArgument, RolfError
 from rolf.experiments.backup import back_up
-from rolf.experiments.live import LiveReplica, already_told
+from rolf.experiments.live import LiveReplica, already_told, unknown_decision
 from rolf.experiments.replica import Replica
 from rolf.experiments.roster import Roster
 from rolf.experiments.status import ArmRecord, Counts, Status, arm_records, capture, status_from
-from rolf.experiments.storage.base import CHANGE, PART, Record, Row, Store, log_rows
+from rolf.experiments.storage.base import CHANGE, Record, Row, Store, log_rows, part_size
 from rolf.experiments.storage.forks import notice_forks
 from rolf.types import Decision, FloatArray
 
@@ -127,7 +127,7 @@ class Experiment:
                 positions = replica.roster.available(choices)
                 table = self._round_features(features)
                 table_json = json.dumps(table.tolist()) if replica.policy.varying else None
-                wanted = min(PART, count - len(decisions))
+                wanted = min(part_size(len(table_json or "")), count - len(decisions))
                 return replica.choose(wanted, positions, table, table_json, self._now())
 
             while len(decisions) < count:
@@ -141,11 +141,8 @@ class Experiment:
     def _decision(self, row: Row) -> Decision:
         labels = self._replica.roster.arms.labels
         chance = math.nan if row.probability is None else row.probability
-        id = self._decision_id(row.number)
+        id = self._record.decision_id(row.number)
         return Decision(id, labels[row.arm], chance, labels[row.greedy], bool(row.matched))
-
-    def _decision_id(self, number: int) -> str:
-        return f"{self._record.tag}-{number}"
 
     def _round_features(self, features: Any) -> FloatArray:
         policy = self._replica.policy
@@ -194,7 +191,7 @@ class Experiment:
         tag, _, number = id.rpartition("-")
         known = tag == self._record.tag and number.isascii() and number.isdecimal()
         if not known or number.startswith("0") or len(number) > 18 or int(number) > MAX_COUNT:
-            raise UnknownDecision(f"decision {id!r} was not issued by this experiment")
+            raise unknown_decision(id)
         return int(number)
 
     def _expire_all(self) -> None:

@@ -183,8 +183,7 @@ class LiveReplica:
     def _unknown(self, number: int) -> RolfError:
         """What to raise about a decision that is not in the log."""
         check_exists(self.store, self.record)
-        id = f"{self.record.tag}-{number}"
-        return UnknownDecision(f"decision {id!r} was not issued by this experiment")
+        return unknown_decision(self.record.decision_id(number))
 
     # --- folding the log ---
 
@@ -205,14 +204,14 @@ class LiveReplica:
 
     def _load_snapshot(self) -> Replica:
         """The replica of the snapshot; an empty one if there is no usable snapshot."""
-        blank = Replica(self.record)
         snapshot = self.store.snapshot(self.record.id)
         if snapshot is None or not Replica.reads(snapshot):
-            return blank
+            return Replica(self.record)
         last_row = self.store.read(self.record.id, snapshot.upto - 1, snapshot.upto)
         try:
             return Replica.load(self.record, snapshot, last_row)
         except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
+            blank = Replica(self.record)  # raises if the policy is at fault, not the snapshot
             warnings.warn(
                 f"the saved state of experiment {self.record.name!r} is damaged ({error}); "
                 "it is computed from the log again",
@@ -253,8 +252,12 @@ class LiveReplica:
         self.save()
 
 
+def unknown_decision(id: str) -> UnknownDecision:
+    return UnknownDecision(f"decision {id!r} was not issued by this experiment")
+
+
 def already_told(record: Record, number: int, told: object, reward: float) -> AlreadyTold:
-    id = f"{record.tag}-{number}"
+    id = record.decision_id(number)
     return AlreadyTold(f"decision {id!r} has been told the reward {told!r} already, not {reward!r}")
 
 

@@ -67,9 +67,9 @@ class Moments:
 class Replica:
     """What one process knows about an experiment."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, roster: Roster | None = None) -> None:
         self.record = record
-        self.roster = Roster.loads(record.features)
+        self.roster = roster or Roster.loads(record.features)
         self._reset_policy()
         self.last = 0  # the last row applied
         self._last_row: list[Any] = []  # its kind, number and time
@@ -316,9 +316,7 @@ class Replica:
         anything is damaged or does not fit the log.
         """
         data = json.loads(unseal(snapshot))
-        replica = cls(record)
-        replica.roster = Roster.loads(data["table"])
-        replica._reset_policy()
+        replica = cls(record, Roster.loads(data["table"]))
         replica._fill(data["arrays"])
         replica.last, replica._last_row = snapshot.upto, data["row"]
         replica.issued, replica.changes = data["issued"], data["changes"]

@@ -216,11 +216,6 @@ def status_from(name: str, view: View) -> Status:
     )
 
 
-def status_of(name: str, replica: Replica, features: Any = None) -> Status:
-    """The status of an experiment, as far as a replica knows."""
-    return status_from(name, capture(replica, features))
-
-
 def _beliefs(view: View, features: FloatArray) -> tuple[Any, Any] | None:
     """Model and belief of the policy; otherwise those of RoLF-Bayes, given the same rewards."""
     if view.belief is not None:

@@ -36,6 +36,9 @@ SCHEMA = 3
 #: rows that are read or added at a time: no lock is held for longer than this takes
 PART = 1_000
 
+#: characters of features that are added at a time
+MAX_TEXT = 1_000_000
+
 #: names of experiments that are not there yet: an import fills them, and renames them at the end
 HIDDEN = " "
 
@@ -124,6 +127,10 @@ class Record(NamedTuple):
     default_reward: float | None
     reward_after: float | None
     created: float
+
+    def decision_id(self, number: int) -> str:
+        """The id of a decision of this experiment."""
+        return f"{self.tag}-{number}"
 
 
 FIELDS = ", ".join(Record._fields)
@@ -249,6 +256,11 @@ def log_rows(
             break
         after = rows[-1][0]
     check_exists(store, record)
+
+
+def part_size(characters: float) -> int:
+    """How many rows with so many characters of features, on average, are added at a time."""
+    return max(1, min(PART, int(MAX_TEXT / max(characters, 1.0))))
 
 
 def check_follows(store: Store, record: Record, after: int, rows: Sequence[LogRow]) -> None:

@@ -61,7 +61,6 @@ class PostgresStore(SQLStore):
 
     def _query(self, sql: str, values: Sequence[Any] = (), *, prepare: bool = True) -> list[Any]:
         statement = sql.replace("?", "%s").encode()
-
         return self._run(lambda connection: connection.fetch(statement, values, prepare=prepare))
 
     def _change(self, action: Callable[[Execute], T]) -> T:

@@ -64,7 +64,7 @@ class SQLStore(Store):
 
     @abstractmethod
     def _change(self, action: Callable[[Execute], T]) -> T:
-        """Run statements in one transaction; raises Taken where something must be unique."""
+        """Run statements in one durable transaction; raises Taken if something is not unique."""
 
     # --- records ---
 
@@ -79,7 +79,6 @@ class SQLStore(Store):
             return ids
 
         ids = self._change(action)
-        self.settle()
         return record._replace(id=ids[0][0]) if ids else None
 
     def record(self, name: str) -> Record | None:
@@ -100,7 +99,6 @@ class SQLStore(Store):
             self._change(action)
         except Taken:
             return False
-        self.settle()
         return True
 
     def delete(self, experiment: int) -> None:
@@ -115,7 +113,6 @@ class SQLStore(Store):
                 execute(f"DELETE FROM {table} WHERE {column} = ? RETURNING 1", (experiment,))
 
         self._change(action)
-        self.settle()
 
     def _clear_up(self) -> None:
         """Delete abandoned imports, and logs without an experiment, part by part."""
@@ -125,7 +122,6 @@ class SQLStore(Store):
                 self._delete(id)
         for (experiment,) in self._query(ORPHANS):
             self._delete_log(experiment)
-        self.settle()
 
     def _delete_log(self, experiment: int) -> None:
         first = "SELECT seq FROM rolf_log WHERE experiment = ? ORDER BY seq LIMIT 1"

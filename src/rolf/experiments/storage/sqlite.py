@@ -54,7 +54,9 @@ class SQLiteStore(SQLStore):
             except sqlite3.IntegrityError as error:
                 raise Taken from error
 
-        return self._file.run(run, self._timeout, write=True)
+        result = self._file.run(run, self._timeout, write=True)
+        self.settle()
+        return result
 
     def append(self, experiment: int, rows: Sequence[Row], after: int | None = None) -> int | None:
         def add(connection: sqlite3.Connection) -> int | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,8 +41,8 @@ class Journal:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
-    def __del__(self) -> None:
-        os.close(self.descriptor)
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self.descriptor)  # bound early: when a process ends, modules go first
 
 
 class Guard:
