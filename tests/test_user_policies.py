@@ -289,8 +289,8 @@ def test_options_must_be_plain_data():
 
 
 def test_any_policy_is_opened_without_naming_it(url):
-    for name in ("lints", "beta-ts"):
+    for name in ("lints", "beta-ts", "rolf-lasso"):
         create_experiment(url, name, policy=name).close()
         with rolf.open_experiment(url, name, features=FEATURES) as experiment:
             assert experiment.policy == name
-    assert rolf.open_experiment(url, "default", features=FEATURES).policy == "rolf-lasso"
+    assert rolf.open_experiment(url, "default", features=FEATURES).policy == "rolf-bayes"

@@ -55,7 +55,7 @@ def read_options(text: str | None) -> dict[str, Any] | None:
     except json.JSONDecodeError as error:
         raise InvalidArgument("--options", text, f"JSON ({error})") from None
     if not isinstance(options, dict):
-        raise InvalidArgument("--options", text, 'a JSON object: {"p": 0.7}')
+        raise InvalidArgument("--options", text, 'a JSON object: {"width": 2.0}')
     return options
 
 

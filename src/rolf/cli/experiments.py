@@ -24,6 +24,7 @@ from rolf.cli.common import (
     warnings_as_notes,
 )
 from rolf.errors import DecisionError, InvalidArgument, RolfError
+from rolf.policies.catalogue import DEFAULT_POLICY
 from rolf.text import as_written
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ commands = typer.Typer()
 FEATURES = typer.Option(
     help="Table of the arms, CSV or Parquet: one row per arm, with its name and its features."
 )
-OPTIONS = Annotated[str | None, typer.Option(help='The policy\'s options, as JSON: {"p": 0.7}.')]
+OPTIONS = Annotated[
+    str | None, typer.Option(help='The policy\'s options, as JSON: {"width": 2.0}.')
+]
 SEED = Annotated[int | None, typer.Option(min=0, help="Seed of all random draws.")]
 DEFAULT_REWARD = Annotated[
     float | None, typer.Option(help="The reward of a decision that is never told one.")
@@ -49,7 +52,7 @@ def new(
     url: URL,
     name: NAME,
     features: Annotated[Path, FEATURES],
-    policy: Annotated[str, typer.Option(help=f"{POLICY}.")] = "rolf-lasso",
+    policy: Annotated[str, typer.Option(help=f"{POLICY}.")] = DEFAULT_POLICY,
     options: OPTIONS = None,
     seed: SEED = None,
     default_reward: DEFAULT_REWARD = None,

@@ -27,10 +27,9 @@ from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import Record, Row
 from rolf.experiments.storage.urls import connect, connect_existing
 from rolf.policies.base import Policy
+from rolf.policies.catalogue import DEFAULT_POLICY
 from rolf.policies.contract import check_choose
 from rolf.policies.registry import check_options, policy_class, policy_name
-
-DEFAULT_POLICY = "rolf-lasso"  # of a new experiment
 
 
 def open_experiment(
@@ -55,8 +54,10 @@ def open_experiment(
         features: (K, d) table of the arms, one row per arm; the index of a DataFrame names
             them. Or a file, CSV or Parquet. Text becomes zeros and ones.
             Needed to create an experiment; without it the experiment must exist.
-        policy: a name in the catalogue, ``package.module:Class``, or a class; rolf-lasso by
-            default. Another process must be able to import the class.
+        policy: a name in the catalogue, ``package.module:Class``, or a class, which another
+            process must be able to import. By default a new experiment gets rolf-bayes, and one
+            that exists keeps its policy. Features that come with every ask need one that takes
+            them, such as rolf-bayes-varying.
         options: of the policy.
         seed: of all random draws, together with the number of the decision; random by default.
         default_reward: the reward of decisions that are never told one; 0 by default.

@@ -306,7 +306,8 @@ class Policy(LearnsHistory):
         if self.varying:
             return self.arms.round_features(features)
         if features is not None:
-            raise InvalidArgument("features", features, f"nothing: {self.name} has fixed features")
+            expected = f"nothing: {self.name} has fixed features; rolf-bayes-varying takes them"
+            raise InvalidArgument("features", features, expected)
         return self.arms.features
 
     def forced_rounds(self, horizon: int) -> float:

@@ -6,6 +6,9 @@ documentation and the tests that hold for every policy walk this table.
 
 from __future__ import annotations
 
+#: of a new experiment that names none
+DEFAULT_POLICY = "rolf-bayes"
+
 CATALOG: dict[str, str] = {
     "rolf-bayes": "rolf.policies.rolf_bayes:RoLFBayes",
     "rolf-bayes-varying": "rolf.policies.rolf_bayes_varying:RoLFBayesVarying",
