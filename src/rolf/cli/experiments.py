@@ -205,7 +205,7 @@ def import_experiment(
     features: Annotated[Path | None, FEATURES] = None,
     policy: Annotated[
         str | None,
-        typer.Option(help=f"{POLICY}; by default as in the log, if that is a Parquet file."),
+        typer.Option(help=f"{POLICY}; by default as in a Parquet file. A CSV file needs it."),
     ] = None,
     options: OPTIONS = None,
     seed: SEED = None,

@@ -170,7 +170,7 @@ def import_log(
     """Create an experiment from an exported log; decisions keep their ids.
 
     A Parquet file needs nothing else; arguments override what it says. A CSV file needs the
-    policy, and the features of all arms in it, retired ones included.
+    policy, which it does not say, and the features of all arms in it, retired ones included.
     """
     data, recorded = read_log_file(path)
     if features is not None:
@@ -182,7 +182,8 @@ def import_log(
     recorded_name = recorded_policy(path, recorded)
     chosen = policy if policy is not None else recorded_name
     if chosen is None:
-        expected = f"the policy's name, which {path} does not have; a Parquet file would"
+        expected = f"the policy that made the decisions, or another: {path} does not say; "
+        expected += "a Parquet file would"
         raise InvalidArgument("policy", None, expected)
     cls = policy_class(chosen)
     if options is None and policy_name(cls) == recorded_name:
