@@ -12,26 +12,28 @@ component, however many rewards there were.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.estimators.scales import Evidence, no_evidence, scale_grid, weigh
+from rolf.estimators.mixture import MixturePosterior
+from rolf.estimators.scales import Evidence, no_evidence, weigh
 from rolf.kernel import looped, shared
 from rolf.linalg import inverse
-from rolf.types import FloatArray
+from rolf.types import FloatArray, IntArray
 
 
 class Posterior(NamedTuple):
     """What stays fixed: z_a (K, D) with orthogonal columns, the variance of each coefficient
-    in units of the observed scale (D,), and per component (G,) observed and latent scale
-    and log prior weight."""
+    in units of the observed scale (D,), per component (G,) observed and latent scale and log
+    prior weight, and the noise variance if it is known, otherwise 0."""
 
     rows: FloatArray
     sizes: FloatArray
     observed: FloatArray
     latent: FloatArray
     prior: FloatArray
+    noise: float
 
 
 class Components(NamedTuple):
@@ -45,8 +47,8 @@ class Components(NamedTuple):
     evidence: Evidence
 
 
-def make_grid(features: FloatArray) -> Posterior:
-    """The grid for fixed features (K, d).
+def standard_rows(features: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """z_a (K, D) of fixed features (K, d), and the variance of each coefficient (D,).
 
     Each column is centred and brought to standard deviation 1, so that the units of a
     feature do not matter; the columns are rotated to orthogonal ones; and the whole is scaled
@@ -64,10 +66,10 @@ def make_grid(features: FloatArray) -> Posterior:
     sizes = singular[:rank] ** 2
     sizes *= arms / sizes.sum() if rank else 1.0
     rows = np.hstack([np.ones((arms, 1)), left[:, :rank]])
-    return Posterior(np.ascontiguousarray(rows), np.append(0.0, sizes), *scale_grid())
+    return np.ascontiguousarray(rows), np.append(0.0, sizes)
 
 
-def no_components(grid: Posterior) -> Components:
+def no_components(grid: Any) -> Components:
     arms, size = grid.rows.shape
     count = grid.latent.size
     return Components(
@@ -77,6 +79,45 @@ def no_components(grid: Posterior) -> Components:
         cov=np.zeros((count, size, size)),
         evidence=no_evidence(grid.prior),
     )
+
+
+@shared
+def move(
+    rows: FloatArray,
+    belief: Components,
+    g: int,
+    arm: int,
+    step: float,
+    shrink: float,
+    gain: FloatArray,
+    pull: FloatArray,
+) -> None:
+    """Move component g by what was learned about an arm: the means by ``step`` times the
+    covariances with that arm, the variances down by ``shrink`` times their squares.
+
+    ``gain`` (D,) and ``pull`` (K,) are room to work in.
+    """
+    arms, size = rows.shape
+    cov, means, variances, loose = belief.cov, belief.means, belief.variances, belief.loose
+    own, free = max(variances[g, arm], 0.0), loose[g, arm]
+    for i in range(size):
+        inner = 0.0
+        for j in range(size):
+            inner += cov[g, i, j] * rows[arm, j]
+        gain[i] = free * inner
+    for a in range(arms):
+        inner = 0.0
+        for i in range(size):
+            inner += rows[a, i] * gain[i]
+        pull[a] = loose[g, a] * inner
+    pull[arm] = own
+    for a in range(arms):
+        means[g, a] += step * pull[a]
+        variances[g, a] -= shrink * pull[a] * pull[a]
+    for i in range(size):
+        factor = shrink * gain[i]
+        for j in range(size):
+            cov[g, i, j] -= factor * gain[j]
 
 
 @looped
@@ -117,7 +158,7 @@ def refresh(
         evidence.errors[g] = error + more_error
         evidence.logdets[g] = logdet + more_logdet
         evidence.alive[g] = 1
-    weigh(grid.prior, evidence)
+    weigh(grid.prior, evidence, grid.noise)
 
 
 @shared
@@ -177,3 +218,35 @@ def _predict(
         belief.variances[g, a] = free * (latent + free * spread)
         belief.loose[g, a] = free
     return error, logdet
+
+
+@looped
+def fixed_loadings(
+    rows: FloatArray, loose: FloatArray, latent: FloatArray, component: int, arms: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """``loadings`` for fixed features."""
+    size = rows.shape[1]
+    reach, alone = np.empty((size, arms.size)), np.empty(arms.size)
+    for place in range(arms.size):
+        free = loose[component, arms[place]]
+        alone[place] = latent[component] * free
+        for i in range(size):
+            reach[i, place] = free * rows[arms[place], i]
+    return reach, alone
+
+
+def fixed_posterior(model: Any, belief: Components, anchor: float) -> MixturePosterior:
+    """``posterior`` for fixed features."""
+    evidence = belief.evidence
+    live = np.flatnonzero(evidence.weights > 0.0)
+    latent, loose = model.latent[live], belief.loose[live]
+    degrees = math.inf if model.noise else float(evidence.seen[0]) - 1.0
+    return MixturePosterior(
+        weights=evidence.weights[live],
+        noises=np.full(live.size, model.noise) if model.noise else evidence.errors[live] / degrees,
+        means=belief.means[live] + anchor,
+        variances=np.maximum(belief.variances[live], 0.0),
+        cov=belief.cov[live],
+        degrees=degrees,
+        loadings=lambda g, arms: fixed_loadings(model.rows, loose, latent, g, arms),
+    )

@@ -14,24 +14,69 @@ import numpy as np
 
 from rolf.checks import MAX_FEATURE, MAX_REWARD
 from rolf.estimators.operations import Traits, check_counts, check_moments, check_sums
-from rolf.estimators.scales import check_evidence, evidence_agrees
+from rolf.estimators.scales import FAINT, check_evidence, evidence_agrees
 from rolf.estimators.student import low_quantiles, tail_table
 from rolf.estimators.winners import count_wins
-from rolf.kernel import kernel
+from rolf.kernel import kernel, looped
 from rolf.types import FloatArray, IntArray
 
 #: chance that the best arm of a draw is among those left out, far below the error of the shares
 NEVER = 1e-6
 
 
+class Believed(NamedTuple):
+    """What is believed of the arms, component by component.
+
+    Weights (G,); means (G, K), relative to the belief's anchor; variances (G, K) in units of the
+    noise variances (G,), which are all -1 while no scale is known.
+    """
+
+    weights: FloatArray
+    means: FloatArray
+    variances: FloatArray
+    noises: FloatArray
+
+
 @kernel
-def believed(model: Any, belief: Any, features: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Mean and variance of every arm (K,) as decisions see them, and the noise variance.
+def believed(model: Any, belief: Any, features: FloatArray) -> Believed:
+    """What is believed of arms with these features (K, d)."""
+    raise NotImplementedError
+
+
+@kernel
+def loadings(
+    model: Any, belief: Any, features: FloatArray, component: int, arms: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Reach (D, A) and alone (A,) of some arms: given the noise variance s of a component, they are
+    means + sqrt(s) (reach'L e + sqrt(alone) e') with L L' = cov and e, e' standard normal."""
+    raise NotImplementedError
+
+
+@looped
+def mixture(known: Believed) -> tuple[FloatArray, FloatArray, float]:
+    """Mean and variance of every arm (K,) over all components, and the noise variance.
 
     While all rewards were equal the variances are in units of the noise, and the noise variance
-    is given as -1. Means are relative to the belief's anchor.
+    is given as -1.
     """
-    raise NotImplementedError
+    count, arms = known.means.shape
+    mean = np.zeros(arms)
+    variance = np.zeros(arms)
+    noise = 0.0
+    for g in range(count):
+        weight = known.weights[g]
+        if weight > FAINT:
+            noise += weight * known.noises[g]
+            for a in range(arms):
+                mean[a] += weight * known.means[g, a]
+    for g in range(count):
+        weight = known.weights[g]
+        if weight > FAINT:
+            scale = abs(known.noises[g])
+            for a in range(arms):
+                off = known.means[g, a] - mean[a]
+                variance[a] += weight * (off * off + scale * max(known.variances[g, a], 0.0))
+    return mean, variance, noise
 
 
 @kernel
@@ -43,18 +88,20 @@ def posterior(model: Any, belief: Any, features: FloatArray) -> MixturePosterior
 class MixturePosterior(NamedTuple):
     """The posterior of all arms, component by component; nothing in it changes any more.
 
-    Given a component's noise variance s, the arms are means + sqrt(s) (reach'L e + sqrt(alone) e')
-    with L L' = cov and e, e' standard normal; s is inverse gamma with the errors.
+    Given a component's noise variance s, the arms are as ``loadings`` says; s is inverse gamma with
+    the errors, or known, which is infinitely many degrees of freedom.
     """
 
     weights: FloatArray  # (L,)
-    errors: FloatArray  # (L,)
+    noises: FloatArray  # (L,): errors over degrees of freedom
     means: FloatArray  # (L, K)
     variances: FloatArray  # (L, K), in units of s
     cov: FloatArray  # (L, D, D)
-    degrees: float  # of freedom: rewards less one
-    #: reach (D, A) and alone (A,) of some arms in a component
+    degrees: float  # of freedom: rewards less one, or infinitely many
+    #: as the operation of this name, of a component and some arms
     loadings: Callable[[int, IntArray], tuple[FloatArray, FloatArray]]
+    #: from what is normal to rewards
+    link: Callable[[FloatArray], FloatArray] = np.asarray
 
     def interval(self, level: float) -> FloatArray:
         """Of every arm (K, 2): holds its mean with this chance, as much below as above."""
@@ -63,26 +110,29 @@ class MixturePosterior(NamedTuple):
         chance = 0.5 * (1.0 - level)
         one = float(stdtrit(self.degrees, chance))
         table, means = tail_table(self.degrees), np.ascontiguousarray(self.means.T)
-        spreads = np.sqrt(np.ascontiguousarray(self.variances.T) * (self.errors / self.degrees))
+        spreads = np.sqrt(np.ascontiguousarray(self.variances.T) * self.noises)
         ends = [
             low_quantiles(table, self.weights, sign * means, spreads, chance, one)
             for sign in (1.0, -1.0)
         ]
-        return np.column_stack([ends[0], -ends[1]])
+        return np.column_stack([self.link(ends[0]), self.link(-ends[1])])
 
     def best(self, arms: IntArray, draws: int) -> FloatArray:
         """How often each arm (K,) is the best of ``arms`` in draws from the joint posterior."""
         wins = np.zeros(self.means.shape[1])
-        rng = np.random.default_rng([int(self.degrees), draws])
+        rng = np.random.default_rng([int(min(self.degrees, 2.0**53)), draws])
         shares = rng.multinomial(draws, self.weights / self.weights.sum())
         for g in np.flatnonzero(shares):
             rivals = self._rivals(int(g), arms)
             values, vectors = np.linalg.eigh(self.cov[g])
             reach, alone = self.loadings(int(g), rivals)
             root = vectors * np.sqrt(np.maximum(values, 0.0))
-            noises = np.sqrt(self.errors[g] / rng.chisquare(self.degrees, shares[g]))
+            scales = np.full(shares[g], self.noises[g])
+            if math.isfinite(self.degrees):
+                scales *= self.degrees / rng.chisquare(self.degrees, shares[g])
             won = np.zeros(rivals.size)
-            count_wins(self.means[g, rivals], reach, root, np.sqrt(alone), noises, rng, won)
+            means, sds = self.means[g, rivals], np.sqrt(alone)
+            count_wins(means, reach, root, sds, np.sqrt(scales), rng, won)
             wins[rivals] += won
         return wins / draws
 
@@ -91,7 +141,7 @@ class MixturePosterior(NamedTuple):
         from scipy.special import stdtrit
 
         far = -float(stdtrit(self.degrees, 0.5 * NEVER / arms.size))
-        spread = self.errors[component] / self.degrees * self.variances[component, arms]
+        spread = self.noises[component] * self.variances[component, arms]
         means, reach = self.means[component, arms], far * np.sqrt(spread)
         rivals: IntArray = arms[means + reach >= (means - reach).max()]
         return rivals
@@ -99,7 +149,7 @@ class MixturePosterior(NamedTuple):
 
 def known_posterior(model: Any, belief: Any, features: FloatArray) -> MixturePosterior | None:
     """The posterior, or None while no scale is known: all rewards so far were equal."""
-    if float(belief.components.evidence.errors.max()) <= 0.0:
+    if model.noise == 0.0 and float(belief.components.evidence.errors.max()) <= 0.0:
         return None
     return posterior(model, belief, features)
 
@@ -125,7 +175,7 @@ def chances_of_best(
 def posterior_traits(totals: tuple[str, ...], derived: tuple[str, ...]) -> Traits:
     """What saving and merging have to know of a belief with an anchor and components."""
     paths = tuple(f"components.{name}" for name in derived)
-    return Traits(totals, ("anchor",), paths, align=align_levels, agrees=_agrees)
+    return Traits(totals, ("anchor",), paths, align=align_levels, agrees=components_agree)
 
 
 def check_anchored(model: Any, belief: Any, rounds: int) -> None:
@@ -144,7 +194,10 @@ def check_anchored(model: Any, belief: Any, rounds: int) -> None:
 def check_components(model: Any, belief: Any, rounds: int) -> None:
     """``check_rest`` for a belief with components."""
     counts = getattr(belief, "totals", belief).counts
-    check_evidence(belief.components.evidence, counts)
+    evidence = belief.components.evidence
+    check_evidence(evidence, counts)
+    if model.noise == 0.0 and (evidence.errors < 0.0).any():
+        raise ValueError("errors are below 0")
     loose = getattr(belief.components, "loose", None)
     if loose is not None and (loose <= 0.0).any():
         raise ValueError("loose is not above 0")
@@ -164,7 +217,7 @@ def _check_moments(totals: Any) -> None:
         raise ValueError("cross does not go with moment and squares")
 
 
-def _agrees(saved: Any, recomputed: Any) -> bool:
+def components_agree(saved: Any, recomputed: Any) -> bool:
     return evidence_agrees(saved.components.evidence, recomputed.components.evidence)
 
 

@@ -24,21 +24,44 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
-from rolf.estimators.components import Components, Posterior, make_grid, no_components, refresh
+from rolf.estimators.bounds import NORMAL
+from rolf.estimators.components import (
+    Components,
+    Posterior,
+    fixed_loadings,
+    fixed_posterior,
+    move,
+    no_components,
+    refresh,
+    standard_rows,
+)
 from rolf.estimators.mixture import (
+    Believed,
     MixturePosterior,
     believed,
     check_anchored,
     check_components,
+    loadings,
+    mixture,
     posterior,
     posterior_traits,
 )
 from rolf.estimators.operations import ArmTotals, History, Observation, arm_totals
-from rolf.estimators.scales import FAINT, due, forget_evidence, noise_variance, weigh
+from rolf.estimators.scales import (
+    TOTALS,
+    due,
+    forget_evidence,
+    noise_variances,
+    scale_grid,
+    weigh,
+)
 from rolf.kernel import looped, shared
 from rolf.types import FloatArray, IntArray
 
-__all__ = ["Components", "Posterior", "absorb", "make_grid", "mixture", "refresh"]
+
+def make_grid(features: FloatArray, noise: float = 0.0) -> Posterior:
+    """The grid for fixed features (K, d); ``noise`` is the noise variance if it is known."""
+    return Posterior(*standard_rows(features), *scale_grid(TOTALS), noise)
 
 
 @shared
@@ -75,73 +98,22 @@ def fix_level(grid: Posterior, belief: Components, arm: int, value: float, count
 @looped
 def absorb(grid: Posterior, belief: Components, arm: int, value: float, count: float) -> None:
     """Take in the mean ``value`` of ``count`` more rewards of an arm."""
-    belief.evidence.seen[0] += count
-    if belief.evidence.seen[0] == count:
+    evidence = belief.evidence
+    evidence.seen[0] += count
+    if evidence.seen[0] == count:
         fix_level(grid, belief, arm, value, count)
         return
-    arms, size = grid.rows.shape
-    gain = np.empty(size)
-    pull = np.empty(arms)
-    rows, cov = grid.rows, belief.cov
-    means, variances, loose = belief.means, belief.variances, belief.loose
+    gain, pull = np.empty(grid.rows.shape[1]), np.empty(grid.rows.shape[0])
     for g in range(grid.latent.size):
-        if belief.evidence.alive[g] == 0:
-            continue
-        own = max(variances[g, arm], 0.0)
-        total = 1.0 / count + own
-        error = value - means[g, arm]
-        free = loose[g, arm]
-        for i in range(size):
-            inner = 0.0
-            for j in range(size):
-                inner += cov[g, i, j] * rows[arm, j]
-            gain[i] = free * inner
-        for a in range(arms):
-            inner = 0.0
-            for i in range(size):
-                inner += rows[a, i] * gain[i]
-            pull[a] = loose[g, a] * inner
-        pull[arm] = own
-        step = error / total
-        shrink = 1.0 / total
-        for a in range(arms):
-            means[g, a] += step * pull[a]
-            variances[g, a] -= shrink * pull[a] * pull[a]
-        for i in range(size):
-            factor = shrink * gain[i]
-            for j in range(size):
-                cov[g, i, j] -= factor * gain[j]
-        loose[g, arm] = 1.0 / (1.0 / free + grid.latent[g] * count)
-        belief.evidence.errors[g] += error * step
-        belief.evidence.logdets[g] += math.log(count * total)
-
-
-@looped
-def mixture(belief: Components, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Mean and variance of every arm over all components, weighed, and the noise variance.
-
-    While all rewards were equal the variances are in units of the noise, and the noise
-    variance is given as -1.
-    """
-    count, arms = belief.means.shape
-    mean = np.zeros(arms)
-    variance = np.zeros(arms)
-    noise = 0.0
-    for g in range(count):
-        weight = weights[g]
-        if weight > FAINT:
-            for a in range(arms):
-                mean[a] += weight * belief.means[g, a]
-    for g in range(count):
-        weight = weights[g]
-        if weight > FAINT:
-            scale = noise_variance(belief.evidence, g)
-            noise += weight * scale
-            for a in range(arms):
-                off = belief.means[g, a] - mean[a]
-                variance[a] += weight * (off * off + scale * max(belief.variances[g, a], 0.0))
-    varied = belief.evidence.errors.max() > 0.0
-    return mean, variance, noise if varied else -1.0
+        if evidence.alive[g] == 1:
+            total = 1.0 / count + max(belief.variances[g, arm], 0.0)
+            error = value - belief.means[g, arm]
+            step = error / total
+            move(grid.rows, belief, g, arm, step, 1.0 / total, gain, pull)
+            free = belief.loose[g, arm]
+            belief.loose[g, arm] = 1.0 / (1.0 / free + grid.latent[g] * count)
+            evidence.errors[g] += error * step
+            evidence.logdets[g] += math.log(count * total)
 
 
 # --- as an estimator ---------------------------------------------------------------------------
@@ -177,19 +149,19 @@ def _observe(model: Posterior, belief: PosteriorBelief, seen: Observation) -> No
         refresh(model, components, belief.counts, belief.sums, belief.squares)
     else:
         absorb(model, components, arm, value, 1.0)
-        weigh(model.prior, components.evidence)
+        weigh(model.prior, components.evidence, model.noise)
 
 
 def _means(model: Posterior, belief: PosteriorBelief, features: FloatArray) -> FloatArray:
-    mean, _, _ = mixture(belief.components, belief.components.evidence.weights)
+    mean, _, _ = mixture(believed(model, belief, features))
     out: FloatArray = mean + belief.anchor[0]
     return out
 
 
-def _believed(
-    model: Posterior, belief: PosteriorBelief, features: FloatArray
-) -> tuple[FloatArray, FloatArray, float]:
-    return mixture(belief.components, belief.components.evidence.cautious)
+def _believed(model: Posterior, belief: PosteriorBelief, features: FloatArray) -> Believed:
+    components, evidence = belief.components, belief.components.evidence
+    noises = noise_variances(evidence, model.noise)
+    return Believed(evidence.weights, components.means, components.variances, noises)
 
 
 def _recompute(model: Posterior, belief: PosteriorBelief, round: int) -> None:
@@ -212,24 +184,14 @@ def _learn_totals(model: Posterior, belief: PosteriorBelief, totals: ArmTotals) 
     belief.squares[:] += totals.squares + step * (2.0 * totals.sums + step * totals.counts)
 
 
+def _loadings(
+    model: Posterior, belief: PosteriorBelief, features: FloatArray, component: int, arms: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    return fixed_loadings(model.rows, belief.components.loose, model.latent, component, arms)
+
+
 def _posterior(model: Posterior, belief: PosteriorBelief, features: FloatArray) -> MixturePosterior:
-    components, evidence = belief.components, belief.components.evidence
-    live = np.flatnonzero(evidence.weights > 0.0)
-    latent, counts, rows = model.latent[live], belief.counts.copy(), model.rows.T.copy()
-
-    def loadings(component: int, arms: IntArray) -> tuple[FloatArray, FloatArray]:
-        loose = 1.0 / (1.0 + latent[component] * counts[arms])
-        return loose * rows.take(arms, axis=1), latent[component] * loose
-
-    return MixturePosterior(
-        weights=evidence.weights[live],
-        errors=evidence.errors[live],
-        means=components.means[live] + belief.anchor[0],
-        variances=np.maximum(components.variances[live], 0.0),
-        cov=components.cov[live],
-        degrees=float(evidence.seen[0]) - 1.0,
-        loadings=loadings,
-    )
+    return fixed_posterior(model, belief.components, float(belief.anchor[0]))
 
 
 op.estimator(
@@ -241,6 +203,8 @@ op.estimator(
         op.observe: _observe,
         op.means: _means,
         believed: _believed,
+        loadings: _loadings,
+        **NORMAL,
         op.recompute: _recompute,
         op.learn: _learn,
         op.learn_totals: _learn_totals,

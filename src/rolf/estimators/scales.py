@@ -12,7 +12,8 @@ weight of a component after n rewards is its prior weight times its marginal lik
 
 with E the sum of the squared prediction errors, each over its variance in units of s, and det
 the product of those variances. Nothing is plugged in: every answer is an average over the
-components. n - 1, because the flat c takes one reward to be known at all.
+components. n - 1, because the flat c takes one reward to be known at all. Where s is known, the
+second factor is exp(-E/(2 s)).
 """
 
 from __future__ import annotations
@@ -26,12 +27,8 @@ from rolf.kernel import looped, shared
 from rolf.types import FloatArray, IntArray
 
 #: log weight, against the best, below which a component is left out until the next refresh: a
-#: weight of 1e-13, and of 6e-6 in decisions
+#: weight of 1e-13
 LOST = -30.0
-#: decisions weigh components by this power of their posterior weight. Scales are learned from
-#: the few arms that were played, which were chosen for being good; believing them as fast as
-#: the likelihood says locks in too early (benchmarks/regret.py).
-CAUTION = 0.4
 #: weight below which a component is ignored in decisions
 FAINT = 1e-9
 
@@ -44,30 +41,28 @@ TOTALS = np.logspace(-2.0, 5.0, 17)
 
 
 class Evidence(NamedTuple):
-    """Per component (G,): squared error, log determinant, posterior weight, weight in
-    decisions, whether it is still followed; and the number of rewards taken in (1,)."""
+    """Per component (G,): squared error, log determinant, posterior weight, whether it is still
+    followed; and the number of rewards taken in (1,)."""
 
     errors: FloatArray
     logdets: FloatArray
     weights: FloatArray
-    cautious: FloatArray
     alive: IntArray
     seen: FloatArray
 
 
-def scale_grid() -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Observed scale, latent scale and log prior weight of every component."""
-    total = np.repeat(TOTALS, len(SHARES))
-    share = np.tile(SHARES, TOTALS.size)
-    prior = np.log(np.tile(SHARE_WEIGHTS, TOTALS.size) / TOTALS.size)
+def scale_grid(totals: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Observed scale, latent scale and log prior weight of every component, for some totals."""
+    total = np.repeat(totals, len(SHARES))
+    share = np.tile(SHARES, totals.size)
+    prior = np.log(np.tile(SHARE_WEIGHTS, totals.size) / totals.size)
     return total * (1.0 - share), total * share, prior
 
 
 def no_evidence(prior: FloatArray) -> Evidence:
     errors, logdets = np.zeros((2, prior.size))
     alive = np.ones(prior.size, dtype=np.int64)
-    weights = np.exp(prior)
-    return Evidence(errors, logdets, weights, weights.copy(), alive, np.zeros(1))
+    return Evidence(errors, logdets, np.exp(prior), alive, np.zeros(1))
 
 
 def forget_evidence(prior: FloatArray, evidence: Evidence) -> None:
@@ -80,11 +75,8 @@ def check_evidence(evidence: Evidence, counts: FloatArray) -> None:
     """Raise ValueError if no rewards of these counts lead to this evidence."""
     if not np.isin(evidence.alive, (0, 1)).all() or not evidence.alive.any():
         raise ValueError("alive is not 0 or 1 everywhere, and 1 somewhere")
-    for weights in (evidence.weights, evidence.cautious):
-        if (weights < 0.0).any() or abs(weights.sum() - 1.0) > 1e-6:
-            raise ValueError("weights do not add up to 1")
-    if (evidence.errors < 0.0).any():
-        raise ValueError("errors are below 0")
+    if (evidence.weights < 0.0).any() or abs(evidence.weights.sum() - 1.0) > 1e-6:
+        raise ValueError("weights do not add up to 1")
     if evidence.seen[0] != counts.sum():
         raise ValueError("seen is not the sum of the counts")
 
@@ -102,36 +94,36 @@ def evidence_agrees(saved: Evidence, recomputed: Evidence) -> bool:
         (np.abs(saved.errors[live] - errors) <= limit).all()
         and (np.abs(saved.logdets[live] - logdets) <= 1e-6 * (1.0 + np.abs(logdets))).all()
         and (np.abs(saved.weights - recomputed.weights) <= 1e-2).all()
-        and (np.abs(saved.cautious - recomputed.cautious) <= 1e-2).all()
     )
 
 
 @looped
-def weigh(prior: FloatArray, evidence: Evidence) -> None:
-    """The weights of the components, and which of them are still worth following."""
-    if evidence.errors.max() <= 0.0:  # all rewards were equal: nothing speaks for any scale
-        return
+def weigh(prior: FloatArray, evidence: Evidence, noise: float) -> None:
+    """The weights of the components, and which of them are still worth following.
+
+    ``noise`` is the noise variance if it is known, otherwise 0.
+    """
+    if noise == 0.0 and evidence.errors.max() <= 0.0:
+        return  # all rewards were equal: nothing speaks for any scale
     power = 0.5 * (evidence.seen[0] - 1.0)
-    weights, cautious, alive = evidence.weights, evidence.cautious, evidence.alive
+    weights, alive = evidence.weights, evidence.alive
     best = -math.inf
     for g in range(prior.size):
         if alive[g] == 1:
-            error = max(evidence.errors[g], 1e-300)
-            weight = prior[g] - 0.5 * evidence.logdets[g] - power * math.log(error)
-            weights[g] = weight
-            best = max(best, weight)
-    total = slow = 0.0
+            if noise > 0.0:
+                misfit = 0.5 * evidence.errors[g] / noise
+            else:
+                misfit = power * math.log(max(evidence.errors[g], 1e-300))
+            weights[g] = prior[g] - 0.5 * evidence.logdets[g] - misfit
+            best = max(best, weights[g])
+    total = 0.0
     for g in range(prior.size):
         if alive[g] == 1 and weights[g] - best < LOST:
             alive[g] = 0
-        height = weights[g] - best
-        weights[g] = math.exp(height) if alive[g] == 1 else 0.0
-        cautious[g] = math.exp(CAUTION * height) if alive[g] == 1 else 0.0
+        weights[g] = math.exp(weights[g] - best) if alive[g] == 1 else 0.0
         total += weights[g]
-        slow += cautious[g]
     for g in range(prior.size):
         weights[g] /= total
-        cautious[g] /= slow
 
 
 @shared
@@ -141,10 +133,20 @@ def due(seen: float, arms: int) -> bool:
     return bool(seen >= 4.0 * arms and seen == 4.0 ** round(math.log(seen) / math.log(4.0)))
 
 
-@shared
-def noise_variance(evidence: Evidence, component: int) -> float:
-    """Posterior mean of s in a component; where it has none yet, generously large. While all
-    rewards were equal there is no scale: variances are then in units of the noise."""
-    if evidence.errors[component] > 0.0:
-        return float(evidence.errors[component] / max(evidence.seen[0] - 3.0, 0.5))
-    return 1.0
+@looped
+def noise_variances(evidence: Evidence, noise: float) -> FloatArray:
+    """The noise variance in every component (G,): as known, or the posterior mean of s; where
+    there is none yet, generously large. All -1 while all rewards were equal and there is no scale:
+    variances are then in units of the noise."""
+    out = np.empty(evidence.errors.size)
+    known = noise > 0.0 or evidence.errors.max() > 0.0
+    for g in range(out.size):
+        if not known:
+            out[g] = -1.0
+        elif noise > 0.0:
+            out[g] = noise
+        elif evidence.errors[g] > 0.0:
+            out[g] = evidence.errors[g] / max(evidence.seen[0] - 3.0, 0.5)
+        else:
+            out[g] = 1.0
+    return out

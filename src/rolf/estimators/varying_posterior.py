@@ -18,22 +18,27 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
+from rolf.estimators.bounds import NORMAL
 from rolf.estimators.mixture import (
+    Believed,
     MixturePosterior,
     believed,
     check_anchored,
     check_components,
+    loadings,
+    mixture,
     posterior,
     posterior_traits,
 )
 from rolf.estimators.operations import History, Observation, arm_totals
 from rolf.estimators.scales import (
     FAINT,
+    TOTALS,
     Evidence,
     due,
     forget_evidence,
     no_evidence,
-    noise_variance,
+    noise_variances,
     scale_grid,
     weigh,
 )
@@ -44,14 +49,15 @@ from rolf.types import FloatArray, IntArray
 
 class VaryingPosterior(NamedTuple):
     """What is taken off the features (d,), prior variance of each coefficient at observed scale 1
-    (D,), the first one unused, and per component (G,) observed and latent scale and log prior
-    weight."""
+    (D,), the first one unused, per component (G,) observed and latent scale and log prior
+    weight, and the noise variance if it is known, otherwise 0."""
 
     centre: FloatArray
     sizes: FloatArray
     observed: FloatArray
     latent: FloatArray
     prior: FloatArray
+    noise: float
 
 
 class Totals(NamedTuple):
@@ -74,8 +80,8 @@ class VaryingComponents(NamedTuple):
     evidence: Evidence
 
 
-def varying_grid(features: FloatArray) -> VaryingPosterior:
-    """The grid for features like ``features`` (K, d).
+def varying_grid(features: FloatArray, noise: float = 0.0) -> VaryingPosterior:
+    """The grid for features like ``features`` (K, d); ``noise`` is its variance if it is known.
 
     Their means over the arms are taken off, and at observed scale 1 the observed part has
     variance about 1 for features that vary as these do. A column that is the same for all
@@ -89,7 +95,7 @@ def varying_grid(features: FloatArray) -> VaryingPosterior:
     spread = units * np.where(flat, 1.0, spread)
     centre = np.where(flat, 0.0, centre)
     sizes = np.append(0.0, 1.0 / (features.shape[1] * spread**2))
-    return VaryingPosterior(centre, sizes, *scale_grid())
+    return VaryingPosterior(centre, sizes, *scale_grid(TOTALS), noise)
 
 
 def no_totals(arms: int, size: int) -> Totals:
@@ -175,7 +181,7 @@ def varying_absorb(
                     belief.cov[g, i, j] -= factor * gain[j]
             evidence.errors[g] += error * step
             evidence.logdets[g] += math.log(total)
-    weigh(grid.prior, evidence)
+    weigh(grid.prior, evidence, grid.noise)
     totals.counts[arm] += 1.0
     totals.sums[arm] += value
     totals.squares[0] += value * value
@@ -188,63 +194,52 @@ def varying_absorb(
 
 
 @looped
-def varying_component(
-    grid: VaryingPosterior,
-    belief: VaryingComponents,
-    totals: Totals,
-    component: int,
-    features: FloatArray,
-    mean: FloatArray,
-    variance: FloatArray,
-) -> None:
-    """Write one component's mean and variance (in units of s) of all arms, (K,)."""
+def varying_believed(
+    grid: VaryingPosterior, belief: VaryingComponents, totals: Totals, features: FloatArray
+) -> Believed:
+    """What is believed of the arms, for all components with weight."""
     arms, size = totals.rows.shape
+    evidence = belief.evidence
+    means, variances = np.zeros((grid.latent.size, arms)), np.zeros((grid.latent.size, arms))
     way = np.empty(size)
-    latent = grid.latent[component]
-    for a in range(arms):
-        free = 1.0 / (1.0 + latent * totals.counts[a])
-        held = (1.0 - free) / max(totals.counts[a], 1.0)
-        middle = held * totals.sums[a]
-        for i in range(size):
-            way[i] = (features[a, i - 1] if i > 0 else 1.0) - held * totals.rows[a, i]
-            middle += way[i] * belief.coef[component, i]
-        spread = latent * free
-        for i in range(size):
-            inner = 0.0
-            for j in range(size):
-                inner += belief.cov[component, i, j] * way[j]
-            spread += way[i] * inner
-        mean[a] = middle
-        variance[a] = max(spread, 0.0)
+    for g in range(grid.latent.size):
+        if evidence.weights[g] <= FAINT or evidence.seen[0] == 0.0:
+            continue
+        latent = grid.latent[g]
+        for a in range(arms):
+            free = 1.0 / (1.0 + latent * totals.counts[a])
+            held = (1.0 - free) / max(totals.counts[a], 1.0)
+            middle = held * totals.sums[a]
+            for i in range(size):
+                way[i] = (features[a, i - 1] if i > 0 else 1.0) - held * totals.rows[a, i]
+                middle += way[i] * belief.coef[g, i]
+            spread = latent * free
+            for i in range(size):
+                inner = 0.0
+                for j in range(size):
+                    inner += belief.cov[g, i, j] * way[j]
+                spread += way[i] * inner
+            means[g, a] = middle
+            variances[g, a] = max(spread, 0.0)
+    return Believed(evidence.weights, means, variances, noise_variances(evidence, grid.noise))
 
 
 @looped
-def varying_mixture(
-    grid: VaryingPosterior,
-    belief: VaryingComponents,
-    totals: Totals,
-    features: FloatArray,
-    weights: FloatArray,
-) -> tuple[FloatArray, FloatArray, float]:
-    """Mean and variance of every arm over all components, weighed, and the noise variance,
-    given as -1 while all rewards were equal."""
-    arms = totals.counts.size
-    evidence = belief.evidence
-    first, second, mean, variance = np.zeros(arms), np.zeros(arms), np.zeros(arms), np.zeros(arms)
-    noise = 0.0
-    for g in range(grid.latent.size):
-        weight = weights[g]
-        if weight > FAINT and evidence.seen[0] > 0.0:
-            varying_component(grid, belief, totals, g, features, mean, variance)
-            scale = noise_variance(evidence, g)
-            noise += weight * scale
-            for a in range(arms):
-                first[a] += weight * mean[a]
-                second[a] += weight * (mean[a] * mean[a] + scale * variance[a])
-    for a in range(arms):
-        second[a] = max(second[a] - first[a] * first[a], 0.0)
-    varied = evidence.errors.max() > 0.0
-    return first, second, noise if varied else -1.0
+def varying_loadings(
+    latents: FloatArray, totals: Totals, features: FloatArray, component: int, arms: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """``loadings`` for features that vary."""
+    size = totals.rows.shape[1]
+    reach, alone = np.empty((size, arms.size)), np.empty(arms.size)
+    for place in range(arms.size):
+        arm = arms[place]
+        free = 1.0 / (1.0 + latents[component] * totals.counts[arm])
+        held = (1.0 - free) / max(totals.counts[arm], 1.0)
+        alone[place] = latents[component] * free
+        for i in range(size):
+            own = features[arm, i - 1] if i > 0 else 1.0
+            reach[i, place] = own - held * totals.rows[arm, i]
+    return reach, alone
 
 
 @looped
@@ -287,7 +282,7 @@ def varying_refresh(grid: VaryingPosterior, belief: VaryingComponents, totals: T
             explained += inner * right[i]
         evidence.errors[g] = max(totals.squares[0] - explained, 0.0)
         evidence.logdets[g] = logdet + more
-    weigh(grid.prior, evidence)
+    weigh(grid.prior, evidence, grid.noise)
 
 
 # --- as an estimator ---------------------------------------------------------------------------
@@ -320,19 +315,26 @@ def _observe(model: VaryingPosterior, belief: VaryingPosteriorBelief, seen: Obse
 def _means(
     model: VaryingPosterior, belief: VaryingPosteriorBelief, features: FloatArray
 ) -> FloatArray:
-    components = belief.components
-    weights, rows = components.evidence.weights, features - model.centre
-    mean, _, _ = varying_mixture(model, components, belief.totals, rows, weights)
+    mean, _, _ = mixture(believed(model, belief, features))
     out: FloatArray = mean + belief.anchor[0]
     return out
 
 
 def _believed(
     model: VaryingPosterior, belief: VaryingPosteriorBelief, features: FloatArray
-) -> tuple[FloatArray, FloatArray, float]:
-    components = belief.components
-    weights, rows = components.evidence.cautious, features - model.centre
-    return varying_mixture(model, components, belief.totals, rows, weights)
+) -> Believed:
+    return varying_believed(model, belief.components, belief.totals, features - model.centre)
+
+
+def _loadings(
+    model: VaryingPosterior,
+    belief: VaryingPosteriorBelief,
+    features: FloatArray,
+    component: int,
+    arms: IntArray,
+) -> tuple[FloatArray, FloatArray]:
+    rows = features - model.centre
+    return varying_loadings(model.latent, belief.totals, rows, component, arms)
 
 
 def _recompute(model: VaryingPosterior, belief: VaryingPosteriorBelief, round: int) -> None:
@@ -358,31 +360,19 @@ def _learn(model: VaryingPosterior, belief: VaryingPosteriorBelief, history: His
 def _posterior(
     model: VaryingPosterior, belief: VaryingPosteriorBelief, features: FloatArray
 ) -> MixturePosterior:
-    components, totals = belief.components, belief.totals
-    evidence, features = components.evidence, features - model.centre
-    live = np.flatnonzero(evidence.weights > 0.0)
-    means, variances = np.zeros((2, live.size, totals.counts.size))
-    for place, g in enumerate(live):
-        varying_component(
-            model, components, totals, int(g), features, means[place], variances[place]
-        )
-    latent, counts, sums = model.latent[live], totals.counts.copy(), totals.rows.T.copy()
-    rows = np.vstack([np.ones(counts.size), features.T])
-
-    def loadings(component: int, arms: IntArray) -> tuple[FloatArray, FloatArray]:
-        loose = 1.0 / (1.0 + latent[component] * counts[arms])
-        held = (1.0 - loose) / np.maximum(counts[arms], 1.0)
-        reach = rows.take(arms, axis=1) - held * sums.take(arms, axis=1)
-        return reach, latent[component] * loose
-
+    known, evidence = believed(model, belief, features), belief.components.evidence
+    live = np.flatnonzero(evidence.weights > FAINT)
+    latents, rows = model.latent[live], features - model.centre
+    totals = Totals(*(each.copy() for each in belief.totals))
+    degrees = math.inf if model.noise else float(evidence.seen[0]) - 1.0
     return MixturePosterior(
         weights=evidence.weights[live],
-        errors=evidence.errors[live],
-        means=means + belief.anchor[0],
-        variances=variances,
-        cov=components.cov[live],
-        degrees=float(evidence.seen[0]) - 1.0,
-        loadings=loadings,
+        noises=known.noises[live] if model.noise else evidence.errors[live] / degrees,
+        means=known.means[live] + belief.anchor[0],
+        variances=known.variances[live],
+        cov=belief.components.cov[live],
+        degrees=degrees,
+        loadings=lambda g, arms: varying_loadings(latents, totals, rows, g, arms),
     )
 
 
@@ -395,6 +385,8 @@ op.estimator(
         op.observe: _observe,
         op.means: _means,
         believed: _believed,
+        loadings: _loadings,
+        **NORMAL,
         op.recompute: _recompute,
         op.learn: _learn,
         posterior: _posterior,

@@ -10,26 +10,24 @@ import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from rolf.checks import between, whole
-from rolf.estimators import mixture
+from rolf.estimators.bounds import upper_bounds
 from rolf.estimators.mixture import (
     MixturePosterior,
     believed,
     chances_of_best,
+    intervals,
     known_posterior,
+    mixture,
 )
 from rolf.estimators.scales import Evidence
-from rolf.kernel import implement, looped
+from rolf.kernel import implement
 from rolf.policies.base import Policy
 from rolf.policies.rules import Situation, bounds
 from rolf.types import FloatArray
 
-#: the bonus of an arm that is well known, as a share of that of an unknown one, and the
-#: variance, in units of the noise's, at which it is half way
-SETTLED = 0.55
-HALFWAY = 0.1
+#: rounds after which the bonus starts to grow
+STEADY = 300.0
 
 
 class PosteriorBound(NamedTuple):
@@ -38,32 +36,11 @@ class PosteriorBound(NamedTuple):
     width: float
 
 
-@looped
-def scores(
-    mean: FloatArray, variance: FloatArray, noise: float, waiting: FloatArray, width: float
-) -> FloatArray:
-    """Upper confidence bounds of all arms.
-
-    The bonus is ``width`` standard deviations for an arm of which little is known and falls
-    to ``SETTLED`` of that for an arm of which one more reward would teach little. Decisions
-    that wait narrow an arm as rewards would. ``noise`` is negative while all rewards were
-    equal: the least known arm comes first then.
-    """
-    out = np.empty(mean.size)
-    for a in range(mean.size):
-        ratio = variance[a] / abs(noise)
-        ratio /= 1.0 + waiting[a] * ratio
-        if noise > 0.0:
-            reach = width * (SETTLED + (1.0 - SETTLED) * ratio / (ratio + HALFWAY))
-            out[a] = mean[a] + reach * math.sqrt(noise * ratio)
-        else:
-            out[a] = ratio if ratio > 0.0 else -waiting[a]
-    return out
-
-
 def _bounds(bound: PosteriorBound, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
-    mean, variance, noise = believed(now.model, now.belief, now.features)
-    return mean, scores(mean, variance, noise, now.waiting, bound.width)
+    mean, variance, noise = mixture(believed(now.model, now.belief, now.features))
+    width = math.sqrt(bound.width**2 + 2.0 * math.log1p(round / STEADY))
+    upper = upper_bounds(now.model, now.belief, mean, variance, noise, now.waiting, width)
+    return mean, upper
 
 
 implement(PosteriorBound, {bounds: _bounds})
@@ -94,7 +71,7 @@ class PosteriorPolicy(Policy):
         """
         level = between("level", level, 0.0, 1.0)
         known = self._posterior(self._round_features(features))
-        ends = mixture.intervals(known, self.arms.count, level)
+        ends = intervals(known, self.arms.count, level)
         return self.arms.labelled(ends, ("low", "high"))
 
     def best(

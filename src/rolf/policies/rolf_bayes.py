@@ -14,7 +14,10 @@ import math
 from typing import Any
 
 from rolf.arms.table import Arms
-from rolf.checks import between
+from rolf.checks import between, one_of
+from rolf.errors import InvalidArgument
+from rolf.estimators.linked_posterior import linked_grid
+from rolf.estimators.links import CLICKS, COUNTS
 from rolf.estimators.posterior import make_grid
 from rolf.policies.composition import Params
 from rolf.policies.posterior_policy import PosteriorBound, PosteriorPolicy
@@ -43,7 +46,26 @@ class RoLFBayes(PosteriorPolicy):
     name = "rolf-bayes"
     summary = "learns how much to trust the features; no constants to set"
 
-    def __init__(self, features: Any, *, width: float = 2.75, seed: Seed = None) -> None:
+    def __init__(
+        self,
+        features: Any,
+        *,
+        rewards: str = "real",
+        noise: float | None = None,
+        width: float = 2.75,
+        seed: Seed = None,
+    ) -> None:
         arms = Arms.read(features)
+        kind = one_of("rewards", rewards, "real", "binary", "counts")
+        model: Any
+        if kind == "real":
+            known = 0.0 if noise is None else between("noise", noise, 1e-100, 1e100) ** 2
+            model = make_grid(arms.features, known)
+        elif noise is not None:
+            raise InvalidArgument("noise", noise, f"nothing: that of {kind} rewards is known")
+        else:
+            model = linked_grid(arms.features, CLICKS if kind == "binary" else COUNTS)
         rule = Optimistic(PosteriorBound(between("width", width, 0.0, math.inf)))
-        super().__init__(arms, Params(make_grid(arms.features), rule), seed)
+        super().__init__(arms, Params(model, rule), seed)
+        if kind != "real":
+            self.reward_range = (0.0, 1.0) if kind == "binary" else (0.0, 1e9)

@@ -1,0 +1,351 @@
+"""Posterior of all arms for clicks and counts, from the counts and sums of the arms alone.
+
+The model of ``scales.py`` behind a link (``links.py``):
+
+    mean reward of arm a = h(r_a),    r_a = c + x_a'm + u_a,
+    c ~ N(0, LEVEL),  m ~ N(0, o I),  u_a ~ N(0, l).
+
+The noise follows from the mean, so there are two scales, o and l, in units of r. Within a
+component the posterior of r is approximated by the normal distribution at its mode (Laplace).
+With W_a = N_a h'(r_a), each step towards the mode is the posterior of normal rewards with W_a in
+place of the number of rewards (``components.py``), and the marginal likelihood is
+
+    det^(-1/2) exp(-E/2),    E = -2 log likelihood + squared distance from the prior's mean.
+
+This is done whenever the number of rewards has grown by ``GROWTH``. In between, the log
+likelihood of a reward is the parabola that touches it at the last mode, so that rewards can be
+taken in one by one, in any order, at the cost of normal ones.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from rolf.estimators import operations as op
+from rolf.estimators.bounds import deviations, upper_bounds
+from rolf.estimators.components import (
+    Components,
+    fixed_loadings,
+    fixed_posterior,
+    move,
+    no_components,
+    standard_rows,
+)
+from rolf.estimators.links import CLOSE, STEPS, averaged, limited, linked, response
+from rolf.estimators.mixture import (
+    Believed,
+    MixturePosterior,
+    believed,
+    check_components,
+    components_agree,
+    loadings,
+    posterior,
+)
+from rolf.estimators.operations import Observation
+from rolf.estimators.scales import due, forget_evidence, scale_grid, weigh
+from rolf.kernel import looped, shared
+from rolf.linalg import inverse
+from rolf.types import FloatArray, IntArray
+
+#: variance of the level c
+LEVEL = 10.0
+#: variance of r between arms, log-uniform
+TOTALS = np.logspace(-3.0, 1.0, 9)
+#: rewards up to which everything is computed again with each, and growth afterwards
+FIRST = 64.0
+GROWTH = 1.03
+
+
+class LinkedPosterior(NamedTuple):
+    """What stays fixed: as for ``Posterior``, with noise variance 1, and the link."""
+
+    rows: FloatArray
+    sizes: FloatArray
+    observed: FloatArray
+    latent: FloatArray
+    prior: FloatArray
+    noise: float
+    link: int
+
+
+class LinkedBelief(NamedTuple):
+    """Per arm (K,) the number of rewards and their sum, now and when the modes were last found;
+    the modes (G, K); and the components, which follow from all of them."""
+
+    counts: FloatArray
+    sums: FloatArray
+    counts_then: FloatArray
+    sums_then: FloatArray
+    modes: FloatArray
+    components: Components
+
+
+def linked_grid(features: FloatArray, link: int) -> LinkedPosterior:
+    """The grid for fixed features (K, d)."""
+    return LinkedPosterior(*standard_rows(features), *scale_grid(TOTALS), 1.0, link)
+
+
+@shared
+def prior_variance(grid: LinkedPosterior, g: int, i: int) -> float:
+    """Of coefficient i of (c, m) in a component."""
+    return grid.observed[g] * grid.sizes[i] if i > 0 else LEVEL
+
+
+@looped
+def refresh_linked(grid: LinkedPosterior, belief: LinkedBelief, dead: bool) -> None:
+    """Find the modes for the counts and sums of now; components that were left out come back if
+    ``dead``."""
+    components, evidence = belief.components, belief.components.evidence
+    evidence.seen[0] = belief.counts.sum()
+    for a in range(belief.counts.size):
+        belief.counts_then[a] = belief.counts[a]
+        belief.sums_then[a] = belief.sums[a]
+    for g in range(grid.latent.size):
+        if evidence.alive[g] == 1 or dead:
+            evidence.alive[g] = 1
+            find_mode(grid, components, g, belief.counts, belief.sums)
+            for a in range(belief.counts.size):
+                belief.modes[g, a] = components.means[g, a]
+    weigh(grid.prior, evidence, 1.0)
+
+
+@shared
+def find_mode(
+    grid: LinkedPosterior, belief: Components, g: int, counts: FloatArray, sums: FloatArray
+) -> None:
+    """Newton's method for r in component g, from where it is; then all that follows from it."""
+    arms, size = grid.rows.shape
+    rows, latent, r = grid.rows, grid.latent[g], belief.means
+    curvature, force, coef = np.zeros(arms), np.zeros(arms), np.zeros(size)
+    logdet = 0.0
+    for _ in range(STEPS):
+        right, precision = np.zeros(size), np.zeros((size, size))
+        for i in range(size):
+            precision[i, i] = 1.0 / prior_variance(grid, g, i)
+        for a in range(arms):
+            if counts[a] > 0.0:
+                expected, slope, _ = response(grid.link, r[g, a])
+                curvature[a] = counts[a] * slope
+                force[a] = sums[a] - counts[a] * expected
+                free = 1.0 / (1.0 + latent * curvature[a])
+                weight = curvature[a] * free
+                value = (curvature[a] * r[g, a] + force[a]) * free
+                for i in range(size):
+                    right[i] += rows[a, i] * value
+                    factor = weight * rows[a, i]
+                    for j in range(size):
+                        precision[i, j] += factor * rows[a, j]
+        cov, logdet = inverse(precision)
+        for i in range(size):
+            coef[i] = 0.0
+            for j in range(size):
+                coef[i] += cov[i, j] * right[j]
+                belief.cov[g, i, j] = cov[i, j]
+        farthest = 0.0
+        for a in range(arms):
+            middle = 0.0
+            for i in range(size):
+                middle += rows[a, i] * coef[i]
+            own = latent * (curvature[a] * (r[g, a] - middle) + force[a])
+            step = middle + own / (1.0 + latent * curvature[a]) - r[g, a]
+            r[g, a] += limited(step)
+            farthest = max(farthest, abs(step))
+        if farthest < CLOSE:
+            break
+    misfit = 0.0
+    for i in range(size):
+        logdet += math.log(prior_variance(grid, g, i))
+        misfit += coef[i] ** 2 / prior_variance(grid, g, i)
+    for a in range(arms):
+        free = 1.0 / (1.0 + latent * curvature[a])
+        middle = spread = 0.0
+        for i in range(size):
+            inner = 0.0
+            for j in range(size):
+                inner += belief.cov[g, i, j] * rows[a, j]
+            middle += rows[a, i] * coef[i]
+            spread += inner * rows[a, i]
+        if counts[a] > 0.0:
+            _, _, partition = response(grid.link, r[g, a])
+            misfit -= 2.0 * (sums[a] * r[g, a] - counts[a] * partition)
+            misfit += (r[g, a] - middle) ** 2 / latent
+            logdet -= math.log(free)
+        belief.variances[g, a] = free * (latent + free * spread)
+        belief.loose[g, a] = free
+    belief.evidence.errors[g] = misfit
+    belief.evidence.logdets[g] = logdet
+
+
+@looped
+def absorb_linked(
+    grid: LinkedPosterior, belief: LinkedBelief, arm: int, count: float, total: float
+) -> None:
+    """Take in ``count`` more rewards of an arm that add up to ``total``."""
+    components, evidence = belief.components, belief.components.evidence
+    evidence.seen[0] += count
+    gain, pull = np.empty(grid.rows.shape[1]), np.empty(grid.rows.shape[0])
+    for g in range(grid.latent.size):
+        if evidence.alive[g] == 1:
+            origin = belief.modes[g, arm]
+            expected, slope, partition = response(grid.link, origin)
+            curvature, force = count * slope, total - count * expected
+            spread = max(components.variances[g, arm], 0.0)
+            off = origin - components.means[g, arm]
+            more = 1.0 + spread * curvature
+            step = (curvature * off + force) / more
+            move(grid.rows, components, g, arm, step, curvature / more, gain, pull)
+            free = components.loose[g, arm]
+            components.loose[g, arm] = 1.0 / (1.0 / free + grid.latent[g] * curvature)
+            height = total * origin - count * partition
+            parabola = (curvature * off + 2.0 * force) * off - spread * force * force
+            evidence.errors[g] += parabola / more - 2.0 * height
+            evidence.logdets[g] += math.log(more)
+
+
+@shared
+def recompute_due(seen: float) -> bool:
+    if seen <= FIRST:
+        return True
+    rate = 1.0 / math.log(GROWTH)
+    return int(rate * math.log(seen)) > int(rate * math.log(seen - 1.0))
+
+
+@looped
+def linked_bounds(
+    link: int,
+    counts: FloatArray,
+    sums: FloatArray,
+    mean: FloatArray,
+    variance: FloatArray,
+    waiting: FloatArray,
+    width: float,
+) -> FloatArray:
+    """Upper bounds of all arms, in units of r.
+
+    What is believed of an arm without its own rewards is taken to be normal; the likelihood of
+    its own rewards is not. The bound is where the two together are exp(-width^2/2) of their
+    largest value: for an arm without rewards ``width`` deviations above the mean, for an arm
+    with many what KL-UCB has.
+    """
+    out = np.empty(mean.size)
+    for a in range(mean.size):
+        expected, slope, base = response(link, mean[a])
+        ratio = variance[a] * slope
+        spread = variance[a] / (1.0 + waiting[a] * ratio)
+        ratio /= 1.0 + waiting[a] * ratio
+        reach = deviations(width, ratio)
+        count = counts[a] + waiting[a]
+        force = sums[a] - counts[a] * expected  # of what waits the mean is expected
+        total = sums[a] + waiting[a] * expected
+        # precision and place of what is believed without the arm's own rewards
+        rest = max(1.0 / spread - count * slope, 1e-3 / spread)
+        centre = mean[a] - force / rest
+        floor = 0.5 * rest * (mean[a] - centre) ** 2 - total * mean[a] + count * base
+        x = mean[a] + reach * math.sqrt(spread)
+        for _ in range(STEPS):  # convex: from above, Newton's method never passes the solution
+            expected, _, partition = response(link, x)
+            height = 0.5 * rest * (x - centre) ** 2 - total * x + count * partition - floor
+            gradient = rest * (x - centre) - total + count * expected
+            excess = height - 0.5 * reach * reach
+            if gradient <= 0.0 or abs(excess) < 1e-9 * (1.0 + reach * reach):
+                break
+            x -= max(excess / gradient, -1.0)
+        out[a] = x
+    return out
+
+
+# --- as an estimator ---------------------------------------------------------------------------
+
+
+def _begin(model: LinkedPosterior, arms: int) -> LinkedBelief:
+    counts, sums, counts_then, sums_then = np.zeros((4, arms))
+    modes = np.zeros((model.latent.size, arms))
+    belief = LinkedBelief(counts, sums, counts_then, sums_then, modes, no_components(model))
+    refresh_linked(model, belief, True)
+    return belief
+
+
+def _observe(model: LinkedPosterior, belief: LinkedBelief, seen: Observation) -> None:
+    belief.counts[seen.arm] += 1.0
+    belief.sums[seen.arm] += seen.reward
+    count = belief.components.evidence.seen[0] + 1.0
+    if recompute_due(count):
+        refresh_linked(model, belief, count <= FIRST or due(count, belief.counts.size))
+    else:
+        absorb_linked(model, belief, seen.arm, 1.0, seen.reward)
+        weigh(model.prior, belief.components.evidence, 1.0)
+
+
+def _means(model: LinkedPosterior, belief: LinkedBelief, features: FloatArray) -> FloatArray:
+    components = belief.components
+    weights = components.evidence.weights
+    return averaged(model.link, weights, components.means, components.variances)
+
+
+def _believed(model: LinkedPosterior, belief: LinkedBelief, features: FloatArray) -> Believed:
+    components = belief.components
+    weights = components.evidence.weights
+    return Believed(weights, components.means, components.variances, np.ones(weights.size))
+
+
+def _bounds(
+    model: LinkedPosterior,
+    belief: LinkedBelief,
+    mean: FloatArray,
+    variance: FloatArray,
+    noise: float,
+    waiting: FloatArray,
+    width: float,
+) -> FloatArray:
+    return linked_bounds(model.link, belief.counts, belief.sums, mean, variance, waiting, width)
+
+
+def _recompute(model: LinkedPosterior, belief: LinkedBelief, round: int) -> None:
+    """From the modes that were found last, unless they are too old for the totals."""
+    counts, sums = belief.counts.copy(), belief.sums.copy()
+    then = belief.counts_then.sum()
+    fresh = counts.sum() <= 1.0 + GROWTH * then and (belief.counts_then <= counts).all()
+    if fresh and then > FIRST:
+        belief.counts[:], belief.sums[:] = belief.counts_then, belief.sums_then
+    forget_evidence(model.prior, belief.components.evidence)
+    refresh_linked(model, belief, True)
+    more, total = counts - belief.counts, sums - belief.sums
+    belief.counts[:], belief.sums[:] = counts, sums
+    for arm in np.flatnonzero(more):
+        absorb_linked(model, belief, int(arm), float(more[arm]), float(total[arm]))
+    weigh(model.prior, belief.components.evidence, 1.0)
+
+
+def _loadings(
+    model: LinkedPosterior, belief: LinkedBelief, features: FloatArray, component: int, arms: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    return fixed_loadings(model.rows, belief.components.loose, model.latent, component, arms)
+
+
+def _posterior(
+    model: LinkedPosterior, belief: LinkedBelief, features: FloatArray
+) -> MixturePosterior:
+    return fixed_posterior(model, belief.components, 0.0)._replace(
+        link=lambda values: linked(model.link, values)
+    )
+
+
+op.arm_estimator(
+    LinkedPosterior,
+    {
+        op.check_rest: check_components,
+        op.begin: _begin,
+        op.observe: _observe,
+        op.means: _means,
+        op.recompute: _recompute,
+        believed: _believed,
+        loadings: _loadings,
+        upper_bounds: _bounds,
+        posterior: _posterior,
+    },
+    derived=("modes", *(f"components.{name}" for name in ("means", "variances", "loose", "cov"))),
+    agrees=components_agree,
+)
