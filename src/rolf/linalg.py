@@ -281,6 +281,20 @@ def pick(scores: FloatArray, available: IntArray, rng: Generator) -> tuple[int, 
     return arm, ties, cutoff
 
 
+def _tie_shares(values: FloatArray) -> FloatArray:
+    best = values.max()
+    cutoff = best - TIE * abs(best)
+    ties = 0.0
+    for i in range(values.size):
+        ties += 1.0 if values[i] >= cutoff else 0.0
+    out = np.zeros(values.size)
+    for i in range(values.size):
+        if values[i] >= cutoff:
+            out[i] = 1.0 / ties
+    return out
+
+
+@primitive(_tie_shares)
 def tie_shares(values: FloatArray) -> FloatArray:
     """The chance of each entry to be what ``pick`` picks."""
     best = values.max()

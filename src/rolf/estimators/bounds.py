@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rolf.estimators.mixture import Believed, in_rewards
 from rolf.estimators.operations import Table
 from rolf.kernel import kernel, looped, shared
 from rolf.types import FloatArray
@@ -71,5 +72,9 @@ def _bounds(
     return normal_bounds(mean, variance, noise, waiting, width)
 
 
+def _in_rewards(model: Any, known: Believed) -> Believed:
+    return known
+
+
 #: for estimators of rewards with normal noise
-NORMAL: Table = {upper_bounds: _bounds}
+NORMAL: Table = {upper_bounds: _bounds, in_rewards: _in_rewards}

@@ -41,6 +41,7 @@ from rolf.estimators.mixture import (
     believed,
     check_components,
     components_agree,
+    in_rewards,
     loadings,
     posterior,
 )
@@ -257,6 +258,23 @@ def linked_bounds(
     return out
 
 
+@looped
+def linked_in_rewards(link: int, known: Believed) -> Believed:
+    """To first order, with the noise of the arm that is best in its component."""
+    count, arms = known.means.shape
+    means, variances, noises = np.empty((count, arms)), np.empty((count, arms)), np.empty(count)
+    for g in range(count):
+        best = 0.0
+        for a in range(arms):
+            mean, slope, _ = response(link, known.means[g, a])
+            means[g, a], variances[g, a] = mean, slope * slope * max(known.variances[g, a], 0.0)
+            if mean > best:
+                best, noises[g] = mean, slope
+        for a in range(arms):
+            variances[g, a] /= noises[g]
+    return Believed(known.weights, means, variances, noises)
+
+
 # --- as an estimator ---------------------------------------------------------------------------
 
 
@@ -291,6 +309,10 @@ def _believed(model: LinkedPosterior, belief: LinkedBelief, features: FloatArray
     return Believed(weights, components.means, components.variances, np.ones(weights.size))
 
 
+def _in_rewards(model: LinkedPosterior, known: Believed) -> Believed:
+    return linked_in_rewards(model.link, known)
+
+
 def _bounds(
     model: LinkedPosterior,
     belief: LinkedBelief,
@@ -320,7 +342,11 @@ def _recompute(model: LinkedPosterior, belief: LinkedBelief, round: int) -> None
 
 
 def _loadings(
-    model: LinkedPosterior, belief: LinkedBelief, features: FloatArray, component: int, arms: IntArray
+    model: LinkedPosterior,
+    belief: LinkedBelief,
+    features: FloatArray,
+    component: int,
+    arms: IntArray,
 ) -> tuple[FloatArray, FloatArray]:
     return fixed_loadings(model.rows, belief.components.loose, model.latent, component, arms)
 
@@ -344,6 +370,7 @@ op.arm_estimator(
         believed: _believed,
         loadings: _loadings,
         upper_bounds: _bounds,
+        in_rewards: _in_rewards,
         posterior: _posterior,
     },
     derived=("modes", *(f"components.{name}" for name in ("means", "variances", "loose", "cov"))),

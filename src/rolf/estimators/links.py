@@ -40,7 +40,9 @@ def limited(step: float) -> float:
 
 
 @looped
-def averaged(link: int, weights: FloatArray, means: FloatArray, variances: FloatArray) -> FloatArray:
+def averaged(
+    link: int, weights: FloatArray, means: FloatArray, variances: FloatArray
+) -> FloatArray:
     """h of every arm (K,) over normal components: its mean for clicks, and for counts, where a
     wide distribution has a mean far above everything probable, h of the mean."""
     count, arms = means.shape

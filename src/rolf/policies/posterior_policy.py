@@ -1,4 +1,4 @@
-"""What policies with a posterior over the scales share: their bound, and what they can say.
+"""What policies with a posterior over the scales share: what they can say.
 
 Intervals and the chance of being best come from the posterior itself, a mixture of Student t
 distributions; ``scales`` says what was learned about the features.
@@ -8,42 +8,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
-from rolf.checks import between, whole
-from rolf.estimators.bounds import upper_bounds
+from rolf.checks import between, one_of, whole
+from rolf.errors import InvalidArgument
 from rolf.estimators.mixture import (
     MixturePosterior,
-    believed,
     chances_of_best,
     intervals,
     known_posterior,
-    mixture,
 )
 from rolf.estimators.scales import Evidence
-from rolf.kernel import implement
 from rolf.policies.base import Policy
-from rolf.policies.rules import Situation, bounds
+from rolf.policies.posterior_rules import PosteriorBound, PosteriorDraws, PosteriorGain
+from rolf.policies.rules import Drawn, Optimistic
 from rolf.types import FloatArray
 
-#: rounds after which the bonus starts to grow
-STEADY = 300.0
+#: draws from the posterior in a round of ``rule="sample"``
+DRAWS = 100
 
 
-class PosteriorBound(NamedTuple):
-    """The bonus of an arm of which little is known, in posterior standard deviations."""
-
-    width: float
-
-
-def _bounds(bound: PosteriorBound, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
-    mean, variance, noise = mixture(believed(now.model, now.belief, now.features))
-    width = math.sqrt(bound.width**2 + 2.0 * math.log1p(round / STEADY))
-    upper = upper_bounds(now.model, now.belief, mean, variance, noise, now.waiting, width)
-    return mean, upper
+def known_noise(noise: float | None) -> float:
+    """The noise variance that an option says, 0 if it says nothing."""
+    return 0.0 if noise is None else between("noise", noise, 1e-100, 1e100) ** 2
 
 
-implement(PosteriorBound, {bounds: _bounds})
+def posterior_rule(rule: str, width: float, horizon: int | None, explore: float) -> Any:
+    """The rule that a policy's options ask for."""
+    kind = one_of("rule", rule, "bound", "sample")
+    bound = PosteriorBound(between("width", width, 0.0, math.inf))
+    explore = between("explore", explore, 0.0, 1.0, inclusive=True)
+    if kind == "sample":
+        if horizon is not None:
+            raise InvalidArgument("horizon", horizon, 'nothing with rule="sample"')
+        return Drawn(PosteriorDraws(DRAWS), explore)
+    if horizon is None:
+        optimistic = Optimistic(bound)
+    else:
+        optimistic = Optimistic(PosteriorGain(float(whole("horizon", horizon, 1)), bound))
+    return Drawn(optimistic, explore) if explore > 0.0 else optimistic
 
 
 class PosteriorPolicy(Policy):

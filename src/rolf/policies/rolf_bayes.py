@@ -10,19 +10,19 @@ batch is spread over the arms.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from rolf.arms.table import Arms
-from rolf.checks import between, one_of
+from rolf.checks import one_of
 from rolf.errors import InvalidArgument
 from rolf.estimators.linked_posterior import linked_grid
 from rolf.estimators.links import CLICKS, COUNTS
 from rolf.estimators.posterior import make_grid
 from rolf.policies.composition import Params
-from rolf.policies.posterior_policy import PosteriorBound, PosteriorPolicy
-from rolf.policies.rules import Optimistic
+from rolf.policies.posterior_policy import PosteriorPolicy, known_noise, posterior_rule
 from rolf.types import Seed
+
+LARGEST_COUNT = 1e9
 
 
 class RoLFBayes(PosteriorPolicy):
@@ -51,7 +51,10 @@ class RoLFBayes(PosteriorPolicy):
         features: Any,
         *,
         rewards: str = "real",
+        horizon: int | None = None,
         noise: float | None = None,
+        rule: str = "bound",
+        explore: float = 0.0,
         width: float = 2.75,
         seed: Seed = None,
     ) -> None:
@@ -59,13 +62,13 @@ class RoLFBayes(PosteriorPolicy):
         kind = one_of("rewards", rewards, "real", "binary", "counts")
         model: Any
         if kind == "real":
-            known = 0.0 if noise is None else between("noise", noise, 1e-100, 1e100) ** 2
-            model = make_grid(arms.features, known)
+            model = make_grid(arms.features, known_noise(noise))
         elif noise is not None:
-            raise InvalidArgument("noise", noise, f"nothing: that of {kind} rewards is known")
+            raise InvalidArgument(
+                "noise", noise, f"nothing: {kind} rewards have the noise they have"
+            )
         else:
             model = linked_grid(arms.features, CLICKS if kind == "binary" else COUNTS)
-        rule = Optimistic(PosteriorBound(between("width", width, 0.0, math.inf)))
-        super().__init__(arms, Params(model, rule), seed)
+        super().__init__(arms, Params(model, posterior_rule(rule, width, horizon, explore)), seed)
         if kind != "real":
-            self.reward_range = (0.0, 1.0) if kind == "binary" else (0.0, 1e9)
+            self.reward_range = (0.0, 1.0) if kind == "binary" else (0.0, LARGEST_COUNT)

@@ -7,18 +7,15 @@ arm is its posterior mean plus ``width`` posterior standard deviations, over all
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from rolf.arms.table import Arms
-from rolf.checks import between
 from rolf.errors import InvalidArgument
 from rolf.estimators.varying_posterior import varying_grid
 from rolf.policies.composition import Params
-from rolf.policies.posterior_policy import PosteriorBound, PosteriorPolicy
-from rolf.policies.rules import Optimistic
+from rolf.policies.posterior_policy import PosteriorPolicy, known_noise, posterior_rule
 from rolf.types import Seed
 
 SMALLEST = 1e-100  # size of a column of features whose square can be divided by
@@ -42,10 +39,20 @@ class RoLFBayesVarying(PosteriorPolicy):
     summary = "RoLF-Bayes for features that vary over time"
     varying = True
 
-    def __init__(self, features: Any, *, width: float = 2.75, seed: Seed = None) -> None:
+    def __init__(
+        self,
+        features: Any,
+        *,
+        horizon: int | None = None,
+        noise: float | None = None,
+        rule: str = "bound",
+        explore: float = 0.0,
+        width: float = 2.75,
+        seed: Seed = None,
+    ) -> None:
         arms = Arms.read(features)
         sizes = np.abs(arms.features).max(axis=0)
         if ((sizes > 0.0) & (sizes < SMALLEST)).any():
             raise InvalidArgument("features", features, f"columns of size {SMALLEST:g} and above")
-        rule = Optimistic(PosteriorBound(between("width", width, 0.0, math.inf)))
-        super().__init__(arms, Params(varying_grid(arms.features), rule), seed)
+        model = varying_grid(arms.features, known_noise(noise))
+        super().__init__(arms, Params(model, posterior_rule(rule, width, horizon, explore)), seed)

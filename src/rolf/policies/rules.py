@@ -1,14 +1,16 @@
-"""How a policy decides, given what is believed: optimistic, sampled, exploring, coupled.
+"""How a policy decides, given what is believed: optimistic, sampled, exploring, drawn, coupled.
 
-A rule is a NamedTuple with a body for ``decide`` and ``chances``. Three rules are completed by
+A rule is a NamedTuple with a body for ``decide`` and ``chances``. Four rules are completed by
 one formula each, which the policy's file gives:
 
 * ``Optimistic(bound)`` plays the largest upper bound; ``bounds`` is the formula.
 * ``Sampled(sampler)`` plays the largest of values drawn per arm; ``draw`` is the formula.
 * ``Exploring(schedule)`` plays the best estimate, or any arm with a probability; ``share`` is
   the formula.
+* ``Drawn(rule, explore)`` draws an arm from the chances that another rule gives, or any arm with
+  a probability; ``odds`` is the formula.
 
-The fourth, RoLF's ``Coupling``, has a file of its own.
+The fifth, RoLF's ``Coupling``, has a file of its own.
 """
 
 from __future__ import annotations
@@ -65,6 +67,12 @@ def draw(sampler: Any, now: Situation, count: int, rng: Generator) -> FloatArray
 
 
 @kernel
+def odds(rule: Any, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
+    """Estimate of every arm, (K,), and the chance of every available arm, (n,), in round t."""
+    raise NotImplementedError
+
+
+@kernel
 def share(schedule: Any, round: int) -> float:
     """Chance of a uniform draw in round t."""
     raise NotImplementedError
@@ -103,7 +111,15 @@ def _optimistic_chances(rule: Optimistic, now: Situation, draws: int) -> FloatAr
     return tie_shares(upper[now.available])
 
 
-implement(Optimistic, {decide: _decide_optimistic, chances: _optimistic_chances})
+def _optimistic_odds(rule: Optimistic, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
+    estimates, upper = bounds(rule.bound, now, round)
+    return estimates, tie_shares(upper[now.available])
+
+
+implement(
+    Optimistic,
+    {decide: _decide_optimistic, chances: _optimistic_chances, odds: _optimistic_odds},
+)
 
 # --- the largest draw --------------------------------------------------------------------------
 
@@ -165,3 +181,39 @@ def _exploring_chances(rule: Exploring, now: Situation, draws: int) -> FloatArra
 
 
 implement(Exploring, {decide: _decide_exploring, chances: _exploring_chances})
+
+# --- from another rule's chances, or any arm ---------------------------------------------------
+
+
+class Drawn(NamedTuple):
+    """Draw from the chances that a rule gives; with probability ``explore``, any arm."""
+
+    rule: Any
+    explore: float
+
+
+@shared
+def _drawn_odds(rule: Drawn, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
+    estimates, known = odds(rule.rule, now, round)
+    return estimates, rule.explore / known.size + (1.0 - rule.explore) * known
+
+
+def _decide_drawn(rule: Drawn, now: Situation, rng: Generator) -> Choice:
+    now.clock[0] += 1
+    estimates, known = _drawn_odds(rule, now, now.clock[0])
+    left = rng.random() * known.sum()
+    place = 0
+    while place < known.size - 1 and left >= known[place]:
+        left -= known[place]
+        place += 1
+    while known[place] == 0.0:  # rounding left something over
+        place -= 1
+    arm = int(now.available[place])
+    return Choice(arm, known[place], argmax(estimates, now.available), arm, True)
+
+
+def _drawn_chances(rule: Drawn, now: Situation, draws: int) -> FloatArray:
+    return _drawn_odds(rule, now, int(now.clock[0]) + 1)[1]
+
+
+implement(Drawn, {decide: _decide_drawn, chances: _drawn_chances})
