@@ -1,18 +1,31 @@
-"""The cells of benchmarks/regret.py: 48 distributions over problems.
+"""The cells of benchmarks/regret.py: distributions over problems, in four sets.
 
-The five panels of the paper at three noise levels; 24 synthetic cells that vary the number of
-arms, the number of features, the share of the variance that the features explain, dense or sparse
-latent parts, and the noise; heavy tails, Bernoulli rewards, rewards around 40 and rewards times
-1000.
+main: 48 cells. The five panels of the paper at three noise levels; 24 synthetic cells that vary
+the number of arms, the number of features, the share of the variance that the features explain,
+dense or sparse latent parts, and the noise; heavy tails, Bernoulli rewards, rewards around 40 and
+rewards times 1000.
+
+long: 18 of them, a spread over all of these that can be played for 30,000 rounds.
+
+close: many arms whose means lie close together, as those of ratings do: 40 to 80 arms, a spread
+of 0.1 and a noise of one to four times that, few features, some of them the dummy columns of a
+categorical one. In some the means are bounded from above, so that many are near the best.
+
+varying: features that change every round, latent parts that stay.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rolf.environments import paper, synthetic
+from rolf.environments import Problem, VaryingProblem, paper, synthetic, varying
+from rolf.environments.problem import DescribedFamily, look
+from rolf.simulation.tasks import draw_problem
+from rolf.types import FloatArray, Seed
 
 NOISES = (0.04, 0.1, 0.5)
 COIN = 0.45  # the noise level that specialists are told where rewards are Bernoulli
@@ -43,7 +56,7 @@ def _systematic() -> list[Any]:
     return out
 
 
-def _cells() -> dict[str, Any]:
+def _main() -> dict[str, Any]:
     panels = [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)]
     out: dict[str, Any] = {
         f"paper {scenario}.{case}, noise {noise:g}": paper(scenario, case, noise=noise)
@@ -69,24 +82,161 @@ def _cells() -> dict[str, Any]:
     return out
 
 
-CELLS: dict[str, Any] = _cells()
+# A fair spread; without the cells of 100 arms and 100 features, which take minutes a policy.
+LONG = (
+    "paper 1.1, noise 0.1",
+    "paper 1.1, noise 0.5",
+    "paper 1.2, noise 0.04",
+    "paper 1.3, noise 0.5",
+    "paper 2.1, noise 0.1",
+    "K=10 d=1, share 0.9, dense, noise 0.5",
+    "K=10 d=2, share 1, all seen, noise 0.5",
+    "K=10 d=10, share 0.9, sparse, noise 0.1",
+    "K=30 d=1, share 0.5, sparse, noise 0.1",
+    "K=30 d=8, share 0.5, sparse, noise 0.5",
+    "K=30 d=30, share 0, sparse, noise 0.1",
+    "K=100 d=1, share 0.9, sparse, noise 0.1",
+    "K=100 d=25, share 0.5, sparse, noise 0.04",
+    "K=100 d=25, share 0.9, sparse, noise 0.5",
+    "K=100 d=1, share 0, dense, noise 0.5",
+    "K=10 d=2, share 0.5, sparse, noise 0.5, heavy tails",
+    "K=30 d=8, share 0.9, dense, Bernoulli",
+    "K=30 d=8, share 0.9, dense, noise 0.5, around 40",
+)
+
+
+@dataclass(frozen=True)
+class Bounded(DescribedFamily):
+    """Problems of another family, with means bent so that they approach a bound from below.
+
+    The standardised means z become -log(1 + exp(-2 z)), then get their spread back: about a sixth
+    of the arms ends up within a tenth of the spread of the best.
+    """
+
+    kind = "bounded"
+
+    inner: Any
+
+    @property
+    def arms(self) -> int:
+        return int(self.inner.arms)
+
+    @property
+    def noise(self) -> float:
+        return float(self.inner.noise)
+
+    def draw(self, seed: Seed = None) -> Problem:
+        problem = self.inner.draw(seed)
+        centre, spread = problem.means.mean(), problem.means.std()
+        bent = -np.logaddexp(0.0, -2.0 * (problem.means - centre) / spread)
+        means = centre + spread * (bent - bent.mean()) / bent.std()
+        return Problem(problem.features, means, problem.noise, rewards=problem.rewards)
+
+
+def _close() -> dict[str, Any]:
+    """Arms, features, share, latent part, noise, kind of features, bounded or not."""
+    rows: list[tuple[int, int, float, str, float, str, bool]] = [
+        (40, 1, 0.3, "dense", 0.1, "normal", False),
+        (40, 6, 0.9, "dense", 0.4, "normal", False),
+        (60, 5, 0.6, "sparse", 0.2, "normal", False),
+        (60, 10, 0.95, "dense", 0.4, "normal", False),
+        (80, 13, 0.5, "dense", 0.1, "normal", False),
+        (40, 5, 0.6, "dense", 0.2, "categories", False),
+        (60, 8, 0.9, "dense", 0.4, "categories", False),
+        (80, 12, 0.3, "dense", 0.3, "categories", False),
+        (40, 3, 0.95, "dense", 0.4, "normal", True),
+        (60, 4, 0.6, "dense", 0.3, "normal", True),
+        (80, 10, 0.9, "dense", 0.2, "categories", True),
+    ]
+    out: dict[str, Any] = {}
+    for arms, observed, share, latent, noise, features, bounded in rows:
+        family = synthetic(
+            arms=arms,
+            observed=observed,
+            share=share,
+            latent=latent,
+            noise=noise,
+            spread=0.1,
+            features=features,
+        )
+        extra = ["categories"] * (features == "categories") + ["bounded"] * bounded
+        out[_name(family, "close", *extra)] = Bounded(family) if bounded else family
+    return out
+
+
+def _varying() -> dict[str, Any]:
+    rows = [
+        (10, 3, 0.9, 0.5),
+        (10, 5, 0.5, 0.1),
+        (30, 17, 0.5, 0.1),
+        (30, 8, 1.0, 0.1),
+        (30, 8, 0.9, 0.5),
+        (100, 5, 0.3, 0.1),
+    ]
+    out: dict[str, Any] = {}
+    for arms, observed, share, noise in rows:
+        name = f"K={arms} d={observed}, share {share:g}, noise {noise:g}, varying"
+        out[name] = varying(arms=arms, observed=observed, share=share, noise=noise)
+    return out
+
+
+_MAIN = _main()
+SETS: dict[str, dict[str, Any]] = {
+    "main": _MAIN,
+    "long": {cell: _MAIN[cell] for cell in LONG},
+    "close": _close(),
+    "varying": _varying(),
+}
+CELLS: dict[str, Any] = {cell: family for each in SETS.values() for cell, family in each.items()}
 # The two panels of scenario 2 are the same distribution: other seeds make them differ.
 OFFSETS = {f"paper 2.2, noise {noise:g}": 1 for noise in NOISES}
+
+
+def moving(family: Any) -> bool:
+    """Whether the features change every round."""
+    return getattr(family, "kind", "") == "varying"
+
+
+def _unit(family: Any) -> float:
+    """What all rewards are multiplied by; the scale of varying problems is that of the means."""
+    return 1.0 if moving(family) else float(getattr(family, "scale", 1.0))
 
 
 def level(family: Any) -> float:
     """The standard deviation of the noise that specialists are told."""
     if getattr(family, "rewards", "gaussian") == "bernoulli":
         return COIN
-    return float(family.noise * getattr(family, "scale", 1.0))
+    return float(family.noise * _unit(family))
+
+
+def blind_level(family: Any) -> float:
+    """The same for those who do not see the features: what changes in them is noise too."""
+    if not moving(family):
+        return level(family)
+    return math.hypot(family.noise, family.scale * math.sqrt(family.share))
 
 
 def quiet(family: Any) -> bool:
     """Whether the noise, in units of the rewards, is at most 0.1."""
-    return level(family) <= 0.1 * getattr(family, "scale", 1.0)
+    return level(family) <= 0.1 * _unit(family)
 
 
 def one_play(family: Any) -> float:
     """What a single play of a random arm costs on average."""
-    drawn = [family.draw(seed).means for seed in range(200)]
-    return float(np.mean([means.max() - means.mean() for means in drawn]))
+    costs = []
+    for seed in range(200):
+        _, means, best = look(family.draw(seed).params, 0, np.random.default_rng(seed))
+        costs.append(best - means.mean())
+    return float(np.mean(costs))
+
+
+def spreads(family: Any, seed: int, runs: int) -> FloatArray:
+    """The standard deviation over the arms of the mean rewards, in the problem of each run."""
+    return np.array([_spread(draw_problem(family, seed, run)) for run in range(runs)])
+
+
+def _spread(problem: Any) -> float:
+    if isinstance(problem, VaryingProblem):  # of the means of a round, whatever its features
+        latent = problem.spread**2 / 3.0 if problem.spread > 0.0 else problem.bias.var()
+        return math.sqrt(float(problem.theta @ problem.theta + latent))
+    return float(problem.means.std())

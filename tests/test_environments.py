@@ -28,6 +28,7 @@ PROBLEMS = {
     "one": environments.Problem([[1.0], [2.0]], [0.0, 1.0]),
     "synthetic": environments.synthetic(arms=5, observed=2, rewards="student"),
     "bernoulli": environments.synthetic(arms=5, observed=2, rewards="bernoulli"),
+    "categories": environments.synthetic(arms=5, observed=2, features="categories"),
 }
 
 
@@ -139,6 +140,10 @@ def test_rewards_are_named(rewards):
         {"shift": math.inf},
         {"rewards": "bernoulli", "shift": 1.0},
         {"rewards": "bernoulli", "scale": 2.0},
+        {"features": "ordinal"},
+        {"features": None},
+        {"features": "categories", "observed": 1},
+        {"features": "categories", "arms": 5, "observed": 6},
     ],
 )
 def test_synthetic_needs_sensible_arguments(bad):
@@ -184,6 +189,22 @@ def test_shift_and_scale_change_the_unit_and_nothing_else():
     assert (moved.means == 40.0 + 1000.0 * base.means).all()
     assert moved.noise == 0.3 * 1000.0
     assert (moved.features == base.features).all()
+
+
+@pytest.mark.parametrize("observed", [2, 7, 20])
+def test_categories_are_dummy_columns_and_none_is_empty(observed):
+    family = environments.synthetic(
+        arms=20, observed=observed, share=1.0, spread=0.7, features="categories"
+    )
+    for seed in range(20):
+        problem = family.draw(seed)
+        assert problem.features.shape == (20, observed)
+        assert set(problem.features.ravel()) == {0.0, 1.0}
+        assert (problem.features.sum(axis=1) == 1.0).all()
+        assert (problem.features.sum(axis=0) >= 1.0).all()
+        assert np.abs(unexplained(problem)).max() < 1e-12
+        assert problem.means.std() == pytest.approx(0.7)
+        assert np.unique(problem.means.round(9)).size == observed
 
 
 def test_synthetic_bernoulli_means():

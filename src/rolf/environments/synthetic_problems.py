@@ -6,6 +6,9 @@ are scaled to standard deviation 1 over the arms. So ``share`` is the share of t
 the means that the features carry, up to the chance correlation of o and u: at 1 nothing is
 latent, at 0 the features tell nothing.
 
+Categories instead of standard normal X: every arm belongs to one of d categories, none of them
+empty, and X has a column of zeros and ones for each.
+
 A dense u is standard normal; a sparse one is zero but for a fifth of the arms, which get a
 random sign times 1 + Uniform(0, 1). ``scale`` and ``shift`` change the unit and the origin of
 the rewards, and nothing else.
@@ -39,11 +42,12 @@ class SyntheticFamily(DescribedFamily):
     shift: float
     scale: float
     rewards: str
+    features: str
 
     def draw(self, seed: Seed = None) -> Problem:
         """One problem."""
         rng = generator(seed)
-        features = rng.standard_normal((self.arms, self.observed))
+        features = self._features(rng)
         observed = features @ rng.standard_normal(self.observed)
         latent = self._latent(rng)
         parts = math.sqrt(self.share) * observed / observed.std()
@@ -53,6 +57,14 @@ class SyntheticFamily(DescribedFamily):
             return Problem(features, means, rewards=self.rewards)
         means = self.shift + self.scale * (self.spread * parts)
         return Problem(features, means, self.noise * self.scale, rewards=self.rewards)
+
+    def _features(self, rng: Generator) -> FloatArray:
+        if self.features == "normal":
+            return rng.standard_normal((self.arms, self.observed))
+        others = rng.integers(self.observed, size=self.arms - self.observed)
+        categories = rng.permutation(np.concatenate([np.arange(self.observed), others]))
+        dummies: FloatArray = np.eye(self.observed)[categories]
+        return dummies
 
     def _latent(self, rng: Generator) -> FloatArray:
         if self.latent == "dense":
@@ -75,8 +87,9 @@ def synthetic(
     shift: float = 0.0,
     scale: float = 1.0,
     rewards: str = "gaussian",
+    features: str = "normal",
 ) -> SyntheticFamily:
-    """Problems with standard normal features that carry a given share of the mean rewards.
+    """Problems with features that carry a given share of the mean rewards.
 
     Args:
         arms: K.
@@ -90,6 +103,8 @@ def synthetic(
         rewards: "gaussian", "student" or "bernoulli", as for a problem. The means of Bernoulli
             rewards are 1/2 + (the means divided by spread)/4, clipped to [0.02, 0.98]: noise and
             spread are not used, shift and scale cannot be.
+        features: "normal", standard normal, or "categories", the d columns of zeros and ones
+            of one categorical feature; then d is between 2 and K.
     """
     arms = whole("arms", arms, 2)
     observed = whole("observed", observed, 1)
@@ -105,4 +120,10 @@ def synthetic(
         raise InvalidArgument("shift", shift, "0 for Bernoulli rewards")
     if rewards == "bernoulli" and scale != 1.0:
         raise InvalidArgument("scale", scale, "1 for Bernoulli rewards")
-    return SyntheticFamily(arms, observed, share, latent, noise, spread, shift, scale, rewards)
+    if features not in ("normal", "categories"):
+        raise InvalidArgument("features", features, '"normal" or "categories"')
+    if features == "categories" and not 2 <= observed <= arms:
+        raise InvalidArgument("observed", observed, f"from 2 to {arms} categories")
+    return SyntheticFamily(
+        arms, observed, share, latent, noise, spread, shift, scale, rewards, features
+    )
