@@ -10,9 +10,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from rolf.arms.table import Arms
+from rolf.estimators.components import Posterior
 from rolf.estimators.mixture import chances_of_best, intervals, known_posterior
 from rolf.estimators.operations import ArmTotals, begin, learn_totals, means, recompute
-from rolf.estimators.posterior import Posterior, make_grid
+from rolf.estimators.posterior import make_grid
 from rolf.experiments.replica import Moments, Replica
 from rolf.experiments.roster import Roster
 from rolf.policies.arrays import copied
