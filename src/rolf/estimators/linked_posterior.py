@@ -56,8 +56,8 @@ LEVEL = 10.0
 #: variance of r between arms, log-uniform
 TOTALS = np.logspace(-3.0, 1.0, 9)
 #: rewards up to which everything is computed again with each, and growth afterwards
-FIRST = 64.0
-GROWTH = 1.03
+FIRST = 32.0
+GROWTH = 1.05
 
 
 class LinkedPosterior(NamedTuple):

@@ -16,9 +16,10 @@ from rolf.kernel import looped, shared
 from rolf.types import FloatArray
 
 CLICKS, COUNTS = 0, 1
-#: the largest change of x in one step of Newton's method, and when it has converged
+#: the largest change of x in one step of Newton's method, and the change after which the next one
+#: would be negligible: it squares the error
 LONGEST = 3.0
-CLOSE = 1e-7
+CLOSE = 1e-4
 STEPS = 100
 
 

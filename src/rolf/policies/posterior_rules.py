@@ -36,12 +36,13 @@ from rolf.types import FloatArray, IntArray
 
 #: rounds after which the bonus starts to grow
 STEADY = 300.0
-#: looks at an arm that are considered: 1, 2, 4, ...
+#: looks at an arm that are considered: 1, 2, 4, ..., 64; in single components every third of them
 LOOKS = 7
 #: by how much the variance is taken to be larger than it is believed to be
 SPARE = 1.5
-#: weight from which a component counts
-COUNTS = 1e-4
+#: weight from which a component counts, and deviations beyond which nothing is to be gained
+COUNTS = 1e-3
+FAR = 5.0
 
 
 class PosteriorBound(NamedTuple):
@@ -83,7 +84,7 @@ implement(PosteriorGain, {bounds: _gain_bounds})
 @shared
 def excess(gap: float, deviation: float) -> float:
     """What a normal variable with mean ``gap`` is expected to be above zero, where it is."""
-    if gap > -6.0 * deviation and deviation > 0.0:
+    if gap > -FAR * deviation and deviation > 0.0:
         z = gap / deviation
         density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
         return deviation * density + 0.5 * gap * math.erfc(-z / math.sqrt(2.0))
@@ -128,9 +129,10 @@ def expected_gains(
                 ratio = max(known.variances[g, a], 0.0)
                 spread = known.noises[g] * ratio / (1.0 + waiting[a] * ratio)
                 gap = sign * (known.means[g, a] - known.means[g, rival])
-                for k in range(LOOKS):
-                    step = moved(spread, known.noises[g] / 2.0**k)
-                    gains[k] += known.weights[g] * excess(gap, step)
+                if gap > -FAR * math.sqrt(spread):
+                    for k in range(0, LOOKS, 3):
+                        step = moved(spread, known.noises[g] / 2.0**k)
+                        gains[k] += known.weights[g] * excess(gap, step)
         spread = variance[a] / (1.0 + waiting[a] * variance[a] / noise)
         gap = sign * (mean[a] - mean[rival])
         for k in range(LOOKS):
