@@ -133,8 +133,9 @@ def test_varying_features_against_dense_matrices(rounds):
         assert np.allclose(evidence.errors[live], errors[live], rtol=1e-6)
         assert np.allclose(policy.estimates(features=table), weights @ means, atol=1e-8)
         posterior = policy._posterior(table)
-        sound = (grid.observed + grid.latent)[evidence.weights > 0.0] < 10.0
-        found, expected = posterior.variances[sound], variances[evidence.weights > 0.0][sound]
+        shown = evidence.weights > 0.0
+        sound = (grid.observed + grid.latent)[shown] < 10.0
+        found, expected = posterior.variances[sound], variances[shown][sound]
         assert np.allclose(found, expected, rtol=1e-4)  # large features: dense loses digits
         policy = rebuilt(policy)
 

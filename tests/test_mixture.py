@@ -10,9 +10,10 @@ from scipy.special import stdtr, stdtrit
 
 import rolf
 from rolf.estimators import mixture
+from rolf.estimators.components import Posterior, refresh
 from rolf.estimators.mixture import MixturePosterior
 from rolf.estimators.operations import begin
-from rolf.estimators.posterior import Posterior, absorb, make_grid, refresh
+from rolf.estimators.posterior import absorb, make_grid
 from rolf.estimators.scales import weigh
 from rolf.estimators.student import low_quantiles, tail_table
 from rolf.estimators.winners import count_wins
@@ -22,7 +23,7 @@ from rolf.estimators.winners import count_wins
 
 def bisected(known, chance):
     """Quantiles of all arms, by bisection between the components' quantiles."""
-    spread = np.sqrt(known.errors[:, None] / known.degrees * known.variances)
+    spread = np.sqrt(known.noises[:, None] * known.variances)
     each = known.means + spread * stdtrit(known.degrees, chance)
     low, high = each.min(axis=0), each.max(axis=0)
     spread = np.maximum(spread, 1e-300)
@@ -42,7 +43,7 @@ def drawn(known, arms, draws, rng):
         covariance = reach.T @ known.cov[g] @ reach + np.diag(alone)
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        noise = np.sqrt(known.errors[g] / rng.chisquare(known.degrees, share))
+        noise = np.sqrt(known.noises[g] * known.degrees / rng.chisquare(known.degrees, share))
         steps = rng.standard_normal((share, arms.size)) @ root.T
         values = known.means[g, arms] + noise[:, None] * steps
         wins += np.bincount(arms[values.argmax(axis=1)], minlength=wins.size)
@@ -57,7 +58,7 @@ def step_by_step(grid, components, counts, sums, squares):
     seen = counts > 0.0
     within = np.maximum(squares[seen] - sums[seen] ** 2 / counts[seen], 0.0).sum()
     components.evidence.errors[:] += within
-    weigh(grid.prior, components.evidence)
+    weigh(grid.prior, components.evidence, grid.noise)
 
 
 # --- examples -----------------------------------------------------------------------------------
@@ -98,7 +99,7 @@ def test_intervals_are_those_of_bisection(kind, rounds, level):
     assert np.abs((ends - np.column_stack(expected)) / width).max() < allowed
 
 
-@pytest.mark.parametrize("degrees", [1.0, 2.0, 7.0, 40.0, 1e3, 1e6])
+@pytest.mark.parametrize("degrees", [1.0, 2.0, 7.0, 40.0, 1e3, 1e6, math.inf])
 def test_the_table_holds_the_tail(degrees):
     """A mixture of one component: its quantiles are those of Student's t."""
     for chance in (0.5, 0.3, 0.05, 1e-3, 1e-9):
@@ -192,7 +193,7 @@ def test_rivals_by_hand():
     """With one-sided chances of 1.7e-7 left out, arms may be 5.1 deviations off, both ways."""
     posterior = MixturePosterior(
         weights=np.ones(1),
-        errors=np.array([1e6]),
+        noises=np.ones(1),
         means=np.array([[0.0, -10.0, -11.0]]),
         variances=np.ones((1, 3)),
         cov=np.zeros((1, 1, 1)),

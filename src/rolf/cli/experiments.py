@@ -163,6 +163,10 @@ def status(url: URL, name: NAME, as_json: JSON = False) -> None:
         f"{now.name}: {now.policy}; {now.asked} asked, {now.told} told, {now.waiting} waiting"
         + (f", {now.defaults} by default" if now.defaults else "")
     )
+    if now.model is not None:
+        typer.echo(f"model of the rewards: {now.model}")
+    for note in now.notes:
+        typer.echo(f"note: {note}")
     posterior = any(arm.best is not None for arm in now.arms)
     rows = []
     for arm in sorted(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rolf.estimators.mixture import Believed, in_rewards
+from rolf.estimators.mixture import Believed, in_rewards, reward_variance
 from rolf.estimators.operations import Table
 from rolf.kernel import kernel, looped, shared
 from rolf.types import FloatArray
@@ -76,5 +76,9 @@ def _in_rewards(model: Any, known: Believed) -> Believed:
     return known
 
 
+def _variance(model: Any, belief: Any, unit: float) -> float:
+    return unit
+
+
 #: for estimators of rewards with normal noise
-NORMAL: Table = {upper_bounds: _bounds, in_rewards: _in_rewards}
+NORMAL: Table = {upper_bounds: _bounds, in_rewards: _in_rewards, reward_variance: _variance}

@@ -34,7 +34,7 @@ from rolf.estimators.components import (
     no_components,
     standard_rows,
 )
-from rolf.estimators.links import CLOSE, STEPS, averaged, limited, linked, response
+from rolf.estimators.links import CLICKS, CLOSE, STEPS, averaged, limited, linked, response
 from rolf.estimators.mixture import (
     Believed,
     MixturePosterior,
@@ -44,6 +44,7 @@ from rolf.estimators.mixture import (
     in_rewards,
     loadings,
     posterior,
+    reward_variance,
 )
 from rolf.estimators.operations import Observation
 from rolf.estimators.scales import due, forget_evidence, scale_grid, weigh
@@ -313,6 +314,13 @@ def _in_rewards(model: LinkedPosterior, known: Believed) -> Believed:
     return linked_in_rewards(model.link, known)
 
 
+def _variance(model: LinkedPosterior, belief: LinkedBelief, unit: float) -> float:
+    """Of an average reward so far."""
+    rates = _means(model, belief, model.rows)
+    variances = rates * (1.0 - rates) if model.link == CLICKS else rates
+    return float(belief.counts @ variances / belief.counts.sum())
+
+
 def _bounds(
     model: LinkedPosterior,
     belief: LinkedBelief,
@@ -371,6 +379,7 @@ op.arm_estimator(
         loadings: _loadings,
         upper_bounds: _bounds,
         in_rewards: _in_rewards,
+        reward_variance: _variance,
         posterior: _posterior,
     },
     derived=("modes", *(f"components.{name}" for name in ("means", "variances", "loose", "cov"))),

@@ -86,6 +86,12 @@ def mixture(known: Believed) -> tuple[FloatArray, FloatArray, float]:
 
 
 @kernel
+def reward_variance(model: Any, belief: Any, unit: float) -> float:
+    """The variance of a reward around its mean, given that of the noise. Runs as Python only."""
+    raise NotImplementedError
+
+
+@kernel
 def posterior(model: Any, belief: Any, features: FloatArray) -> MixturePosterior:
     """The posterior of all arms. Runs as Python only."""
     raise NotImplementedError

@@ -29,8 +29,8 @@ from rolf.types import FloatArray, IntArray
 #: weight below which a component is ignored in decisions
 FAINT = 1e-9
 #: log weight, against the best, below which a component is left out until the next refresh: a
-#: weight of 1e-10
-LOST = -23.0
+#: weight of 1e-13
+LOST = -30.0
 
 #: share of the latent part in the variance between arms and its prior weight: the arcsine
 #: law Beta(1/2, 1/2), which has room for "nothing is latent" and for "everything is"

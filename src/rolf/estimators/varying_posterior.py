@@ -195,15 +195,19 @@ def varying_absorb(
 
 @looped
 def varying_believed(
-    grid: VaryingPosterior, belief: VaryingComponents, totals: Totals, features: FloatArray
+    grid: VaryingPosterior,
+    belief: VaryingComponents,
+    totals: Totals,
+    features: FloatArray,
+    least: float,
 ) -> Believed:
-    """What is believed of the arms, for all components with weight."""
+    """What is believed of the arms, for all components with more than the least weight."""
     arms, size = totals.rows.shape
     evidence = belief.evidence
     means, variances = np.zeros((grid.latent.size, arms)), np.zeros((grid.latent.size, arms))
     way = np.empty(size)
     for g in range(grid.latent.size):
-        if evidence.weights[g] <= FAINT or evidence.seen[0] == 0.0:
+        if evidence.weights[g] <= least or evidence.seen[0] == 0.0:
             continue
         latent = grid.latent[g]
         for a in range(arms):
@@ -323,7 +327,8 @@ def _means(
 def _believed(
     model: VaryingPosterior, belief: VaryingPosteriorBelief, features: FloatArray
 ) -> Believed:
-    return varying_believed(model, belief.components, belief.totals, features - model.centre)
+    rows = features - model.centre
+    return varying_believed(model, belief.components, belief.totals, rows, FAINT)
 
 
 def _loadings(
@@ -360,9 +365,10 @@ def _learn(model: VaryingPosterior, belief: VaryingPosteriorBelief, history: His
 def _posterior(
     model: VaryingPosterior, belief: VaryingPosteriorBelief, features: FloatArray
 ) -> MixturePosterior:
-    known, evidence = believed(model, belief, features), belief.components.evidence
-    live = np.flatnonzero(evidence.weights > FAINT)
-    latents, rows = model.latent[live], features - model.centre
+    evidence, rows = belief.components.evidence, features - model.centre
+    known = varying_believed(model, belief.components, belief.totals, rows, 0.0)
+    live = np.flatnonzero(evidence.weights > 0.0)
+    latents = model.latent[live]
     totals = Totals(*(each.copy() for each in belief.totals))
     degrees = math.inf if model.noise else float(evidence.seen[0]) - 1.0
     return MixturePosterior(

@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from rolf.arms.table import Arms
-from rolf.estimators.components import Posterior
+from rolf.estimators.linked_posterior import linked_grid
+from rolf.estimators.links import CLICKS
 from rolf.estimators.mixture import chances_of_best, intervals, known_posterior
 from rolf.estimators.operations import ArmTotals, begin, learn_totals, means, recompute
 from rolf.estimators.posterior import make_grid
@@ -19,14 +20,19 @@ from rolf.experiments.roster import Roster
 from rolf.policies.arrays import copied
 from rolf.policies.operations import estimate
 from rolf.policies.posterior_policy import PosteriorPolicy
+from rolf.policies.registry import policy_class
 from rolf.types import FloatArray
 
 #: of the intervals, and draws for the chances of being best
 LEVEL = 0.9
 DRAWS = 10_000
 
-#: the model of RoLF-Bayes for the arms of an experiment, which its status needs again and again
-_grids: WeakKeyDictionary[Arms, Posterior] = WeakKeyDictionary()
+#: rewards, all 0 or 1, from which they are taken to be clicks
+ENOUGH_CLICKS = 20
+
+#: the models of RoLF-Bayes, for clicks and others, for the arms of an experiment: its status needs
+#: them again and again
+_grids: WeakKeyDictionary[Arms, dict[bool, Any]] = WeakKeyDictionary()
 #: rewards of older logs may be larger than what is accepted now: their squares must add up
 LARGEST = 1e140
 
@@ -66,6 +72,9 @@ class Status:
         told: rewards told.
         defaults: decisions that count with the default reward.
         waiting: decisions without a reward.
+        model: of the rewards, from which intervals and probabilities follow: "real", "binary" or
+            "counts"; None if there is none.
+        notes: what a user should know about it.
         arms: one entry per arm, retired ones included.
     """
 
@@ -76,6 +85,8 @@ class Status:
     told: int
     defaults: int
     waiting: int
+    model: str | None
+    notes: list[str]
     arms: list[ArmStatus]
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,7 +140,7 @@ class View:
         features: (K, d); None if features come with every ask and none were given.
         estimates: of the policy; None if they follow from its belief.
         model, belief: of a policy that has a posterior; None if it has none.
-        totals: the rewards of every arm, if no policy has a posterior that knows them.
+        totals: the rewards of every arm.
     """
 
     policy: str
@@ -155,6 +166,7 @@ def capture(replica: Replica, features: Any = None) -> View:
         asked=list(replica.asked),
         told=list(replica.told),
         defaults=replica.defaults,
+        totals=_totals(replica.moments),
     )
     if policy.varying and features is None:
         return view
@@ -166,7 +178,6 @@ def capture(replica: Replica, features: Any = None) -> View:
         view,
         features=table,
         estimates=np.array(estimate(policy.params, replica.state, table)),
-        totals=None if policy.varying else _totals(replica.moments),
     )
 
 
@@ -177,6 +188,32 @@ def _totals(moments: Moments) -> ArmTotals | None:
     counts, sums, squares = np.array([moments.counts, moments.sums, moments.squares])
     largest = max(abs(moments.anchor), math.sqrt(np.abs(squares).max()))
     return ArmTotals(counts, sums, squares, moments.anchor) if largest <= LARGEST else None
+
+
+def _clicks(totals: ArmTotals | None) -> int:
+    """How many rewards there are, if each of them is 0 or 1; otherwise 0."""
+    if totals is None or totals.level not in (0.0, 1.0):
+        return 0
+    sums = totals.sums + totals.level * totals.counts
+    squares = totals.squares + totals.level * (2.0 * totals.sums + totals.level * totals.counts)
+    fine = (sums == squares) & (sums == np.floor(sums)) & (sums >= 0.0) & (sums <= totals.counts)
+    return int(totals.counts.sum()) if fine.all() else 0
+
+
+def _model_of(view: View) -> tuple[str | None, list[str]]:
+    """The model of the rewards, and what a user should know about it."""
+    clicks = _clicks(view.totals)
+    if view.belief is None:
+        if view.totals is None or view.features is None:
+            return None, []
+        return "binary" if clicks else "real", []
+    model = view.options.get("rewards", "real")
+    if model == "real" and clicks >= ENOUGH_CLICKS:
+        return model, [
+            f"all {clicks} rewards so far are 0 or 1; new experiments with the option "
+            'rewards="binary" respect that'
+        ]
+    return model, []
 
 
 def status_from(name: str, view: View) -> Status:
@@ -197,6 +234,7 @@ def status_from(name: str, view: View) -> Status:
         if values is not None:
             estimates = values.tolist()
     asked, told = sum(view.asked), sum(view.told)
+    model, notes = _model_of(view)
     columns = (roster.arms.labels, roster.active, view.asked, view.told, estimates, ends, best)
     return Status(
         name=name,
@@ -206,6 +244,8 @@ def status_from(name: str, view: View) -> Status:
         told=told,
         defaults=view.defaults,
         waiting=asked - told - view.defaults,
+        model=model,
+        notes=notes,
         arms=[
             ArmStatus(
                 arm, bool(active), plays, rewards, estimate, _finite(low), _finite(high), chance
@@ -221,10 +261,13 @@ def _beliefs(view: View, features: FloatArray) -> tuple[Any, Any] | None:
     """Model and belief of the policy; otherwise those of RoLF-Bayes, given the same rewards."""
     if view.belief is not None:
         return view.model, view.belief
-    if view.totals is None:
+    if view.totals is None or policy_class(view.policy).varying:
         return None
-    arms = view.roster.arms
-    model = _grids.get(arms) or _grids.setdefault(arms, make_grid(features))
+    arms, clicks = view.roster.arms, _clicks(view.totals) > 0
+    models = _grids.setdefault(arms, {})
+    if clicks not in models:
+        models[clicks] = linked_grid(features, CLICKS) if clicks else make_grid(features)
+    model = models[clicks]
     belief = begin(model, arms.count)
     learn_totals(model, belief, view.totals)
     recompute(model, belief, 0)

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from rolf.checks import between, one_of, whole
 from rolf.errors import InvalidArgument
 from rolf.estimators.mixture import (
@@ -17,6 +19,7 @@ from rolf.estimators.mixture import (
     chances_of_best,
     intervals,
     known_posterior,
+    reward_variance,
 )
 from rolf.estimators.scales import Evidence
 from rolf.policies.base import Policy
@@ -96,18 +99,23 @@ class PosteriorPolicy(Policy):
         ``noise`` is the standard deviation of a reward around its mean, ``observed`` that of
         the part of the arms' means that features explain, ``latent`` that of the part they do
         not; ``explained`` is the share of the variance between arms that features explain,
-        from 0 (ignore them) to 1 (trust them). NaN while nothing is known.
+        from 0 (ignore them) to 1 (trust them). NaN while nothing is known. For clicks and counts
+        the two parts are in units of the log-odds or of the logarithm, and the noise is that of
+        an average reward so far.
         """
         with self._lock:
-            evidence = self._evidence
-            degrees = float(evidence.seen[0]) - 1.0
-            if float(evidence.errors.max()) <= 0.0:
+            evidence, model = self._evidence, self.params.model
+            known = model.noise > 0.0
+            seen = float(evidence.seen[0])
+            if (seen == 0.0) if known else float(evidence.errors.max()) <= 0.0:
                 return dict.fromkeys(("noise", "observed", "latent", "explained"), math.nan)
-            weights, noise = evidence.weights.copy(), evidence.errors / degrees
-        observed, latent = self.params.model.observed, self.params.model.latent
+            weights = evidence.weights.copy()
+            unit = np.full(weights.size, model.noise) if known else evidence.errors / (seen - 1.0)
+            noise = reward_variance(model, self._state.belief, float(weights @ unit))
+        observed, latent = model.observed, model.latent
         return {
-            "noise": math.sqrt(float(weights @ noise)),
-            "observed": math.sqrt(float(weights @ (noise * observed))),
-            "latent": math.sqrt(float(weights @ (noise * latent))),
+            "noise": math.sqrt(noise),
+            "observed": math.sqrt(float(weights @ (unit * observed))),
+            "latent": math.sqrt(float(weights @ (unit * latent))),
             "explained": float(weights @ (observed / (observed + latent))),
         }
