@@ -9,7 +9,10 @@ once, the policies named with --policy are played again each time.
 
 The settings are those that do best after this number of rounds. Beyond 5000 rounds there are more
 of them, with wider bonuses, and they are screened: all of them play the first 20 runs, and the
-best six of each cell play all runs. The best of these counts as tuned in hindsight.
+best six of each cell play all runs. A narrow bonus can be lucky in 20 runs and lock on to a wrong
+arm in the next, so the best setting of each policy then meets its neighbours, which differ from it
+by one step in one option, until it beats them all. The best of all that have played all runs
+counts as tuned in hindsight.
 
 A run is stuck if its regret still grows in the second half, by more than 1% of the spread a
 round: (R_T - R_{T/2}) / (T/2) > 0.01 sd, where sd is the standard deviation over the arms of the
@@ -64,9 +67,9 @@ Plan = dict[str, tuple[str, dict[str, Any]]]  # label to name and options
 def specialists(family: Any, rounds: int) -> Plan:
     """Labels give the width in units of the noise, so that they are the same in every cell."""
     noise, blind = level(family), blind_level(family)
-    long = rounds > SHORT
+    more = (2.5, 5.0, 6.0) if rounds > SHORT else ()
     out: Plan = {}
-    for w in (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, *((5.0, 6.0) if long else ())):
+    for w in (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, *more):
         out[f"UCB {w:g}"] = ("ucb", {"scale": w * blind / UNIT})
     for ridge in (0.01, 0.1, 1.0, 10.0):
         for w in (0.25, 0.5, 1.0, 2.0, 4.0):
@@ -146,14 +149,37 @@ def summary(regret: FloatArray, spread: FloatArray) -> Record:
 
 
 def measure_rivals(args: argparse.Namespace, stage: str, cell: str, plan: Plan) -> int:
-    """Play all settings, or the best of a screening where there are many rounds; how many that
-    was."""
-    played = 0
-    if args.rounds > SHORT and args.runs > SCREENED:
-        screened, played = measure(args, screening(stage), cell, plan, SCREENED)
-        screened.sort(key=lambda record: float(record["mean"]))
-        plan = {record["label"]: plan[record["label"]] for record in screened[:FINALISTS]}
-    return played + measure(args, stage, cell, plan, args.runs)[1]
+    """Play all settings, or those that count where there are many rounds; how many that was."""
+    if args.rounds <= SHORT or args.runs <= SCREENED:
+        return measure(args, stage, cell, plan, args.runs)[1]
+    screened, played = measure(args, screening(stage), cell, plan, SCREENED)
+    screened.sort(key=lambda record: float(record["mean"]))
+    labels = [record["label"] for record in screened[:FINALISTS]]
+    records: list[Record] = []
+    while labels:
+        fresh, count = measure(args, stage, cell, {each: plan[each] for each in labels}, args.runs)
+        records += fresh
+        played += count
+        records.sort(key=lambda record: float(record["mean"]), reverse=True)
+        best = {record["policy"]: record["label"] for record in records}  # the last one stays
+        near = {each for label in best.values() for each in neighbours(plan, label)}
+        labels = sorted(near - {record["label"] for record in records})
+    return played
+
+
+def neighbours(plan: Plan, label: str) -> list[str]:
+    """The settings of the same policy that differ by one step in one option."""
+    policy, options = plan[label]
+    out = []
+    for key in options:
+        same = policy, options | {key: None}
+        line = {o[key]: each for each, (p, o) in plan.items() if (p, o | {key: None}) == same}
+        values = sorted(line)
+        place = values.index(options[key])
+        out += [
+            line[value] for value in values[max(place - 1, 0) : place + 2] if line[value] != label
+        ]
+    return out
 
 
 # --- the command line ------------------------------------------------------------------------

@@ -8,6 +8,7 @@ stuck.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import math
 import os
@@ -30,11 +31,16 @@ def load(path: Path) -> dict[str, Record]:
 
 
 def save(path: Path, fresh: dict[str, Record]) -> None:
-    """Add to the file as it is now: another process may have written to it in the meantime."""
+    """Add to the file as it is now: another process may have written to it in the meantime.
+
+    One process at a time, or what one of them adds would be lost.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(f".{os.getpid()}.tmp")
-    beside.write_text(json.dumps(load(path) | fresh, indent=1))
-    beside.replace(path)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        beside.write_text(json.dumps(load(path) | fresh, indent=1))
+        beside.replace(path)
 
 
 def screening(stage: str) -> str:
