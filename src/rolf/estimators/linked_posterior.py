@@ -41,8 +41,8 @@ from rolf.estimators.mixture import (
     believed,
     check_components,
     components_agree,
-    in_rewards,
     loadings,
+    mixture,
     posterior,
     reward_variance,
 )
@@ -220,18 +220,18 @@ def linked_bounds(
     link: int,
     counts: FloatArray,
     sums: FloatArray,
-    mean: FloatArray,
-    variance: FloatArray,
+    known: Believed,
     waiting: FloatArray,
     width: float,
-) -> FloatArray:
-    """Upper bounds of all arms, in units of r.
+) -> tuple[FloatArray, FloatArray]:
+    """Means and upper bounds of all arms, in units of r.
 
     What is believed of an arm without its own rewards is taken to be normal; the likelihood of
     its own rewards is not. The bound is where the two together are exp(-width^2/2) of their
     largest value: for an arm without rewards ``width`` deviations above the mean, for an arm
     with many what KL-UCB has.
     """
+    mean, variance, _ = mixture(known)
     out = np.empty(mean.size)
     for a in range(mean.size):
         expected, slope, base = response(link, mean[a])
@@ -256,24 +256,7 @@ def linked_bounds(
                 break
             x -= max(excess / gradient, -1.0)
         out[a] = x
-    return out
-
-
-@looped
-def linked_in_rewards(link: int, known: Believed) -> Believed:
-    """To first order, with the noise of the arm that is best in its component."""
-    count, arms = known.means.shape
-    means, variances, noises = np.empty((count, arms)), np.empty((count, arms)), np.empty(count)
-    for g in range(count):
-        best = 0.0
-        for a in range(arms):
-            mean, slope, _ = response(link, known.means[g, a])
-            means[g, a], variances[g, a] = mean, slope * slope * max(known.variances[g, a], 0.0)
-            if mean > best:
-                best, noises[g] = mean, slope
-        for a in range(arms):
-            variances[g, a] /= noises[g]
-    return Believed(known.weights, means, variances, noises)
+    return mean, out
 
 
 # --- as an estimator ---------------------------------------------------------------------------
@@ -310,10 +293,6 @@ def _believed(model: LinkedPosterior, belief: LinkedBelief, features: FloatArray
     return Believed(weights, components.means, components.variances, np.ones(weights.size))
 
 
-def _in_rewards(model: LinkedPosterior, known: Believed) -> Believed:
-    return linked_in_rewards(model.link, known)
-
-
 def _variance(model: LinkedPosterior, belief: LinkedBelief, unit: float) -> float:
     """Of an average reward so far."""
     rates = _means(model, belief, model.rows)
@@ -324,13 +303,12 @@ def _variance(model: LinkedPosterior, belief: LinkedBelief, unit: float) -> floa
 def _bounds(
     model: LinkedPosterior,
     belief: LinkedBelief,
-    mean: FloatArray,
-    variance: FloatArray,
-    noise: float,
+    known: Believed,
     waiting: FloatArray,
+    available: IntArray,
     width: float,
-) -> FloatArray:
-    return linked_bounds(model.link, belief.counts, belief.sums, mean, variance, waiting, width)
+) -> tuple[FloatArray, FloatArray]:
+    return linked_bounds(model.link, belief.counts, belief.sums, known, waiting, width)
 
 
 def _recompute(model: LinkedPosterior, belief: LinkedBelief, round: int) -> None:
@@ -378,7 +356,6 @@ op.arm_estimator(
         believed: _believed,
         loadings: _loadings,
         upper_bounds: _bounds,
-        in_rewards: _in_rewards,
         reward_variance: _variance,
         posterior: _posterior,
     },

@@ -44,12 +44,6 @@ def believed(model: Any, belief: Any, features: FloatArray) -> Believed:
 
 
 @kernel
-def in_rewards(model: Any, known: Believed) -> Believed:
-    """What is believed of the arms, in units of rewards."""
-    raise NotImplementedError
-
-
-@kernel
 def loadings(
     model: Any, belief: Any, features: FloatArray, component: int, arms: IntArray
 ) -> tuple[FloatArray, FloatArray]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rolf.checks import between, one_of, whole
+from rolf.checks import MAX_COUNT, between, one_of, whole
 from rolf.errors import InvalidArgument
 from rolf.estimators.mixture import (
     MixturePosterior,
@@ -23,7 +23,7 @@ from rolf.estimators.mixture import (
 )
 from rolf.estimators.scales import Evidence
 from rolf.policies.base import Policy
-from rolf.policies.posterior_rules import PosteriorBound, PosteriorDraws, PosteriorGain
+from rolf.policies.posterior_rules import PosteriorBound, PosteriorDraws
 from rolf.policies.rules import Drawn, Optimistic
 from rolf.types import FloatArray
 
@@ -39,16 +39,13 @@ def known_noise(noise: float | None) -> float:
 def posterior_rule(rule: str, width: float, horizon: int | None, explore: float) -> Any:
     """The rule that a policy's options ask for."""
     kind = one_of("rule", rule, "bound", "sample")
-    bound = PosteriorBound(between("width", width, 0.0, math.inf))
+    rounds = 0 if horizon is None else whole("horizon", horizon, 1, MAX_COUNT)
     explore = between("explore", explore, 0.0, 1.0, inclusive=True)
     if kind == "sample":
-        if horizon is not None:
+        if rounds:
             raise InvalidArgument("horizon", horizon, 'nothing with rule="sample"')
         return Drawn(PosteriorDraws(DRAWS), explore)
-    if horizon is None:
-        optimistic = Optimistic(bound)
-    else:
-        optimistic = Optimistic(PosteriorGain(float(whole("horizon", horizon, 1)), bound))
+    optimistic = Optimistic(PosteriorBound(between("width", width, 0.0, math.inf), rounds))
     return Drawn(optimistic, explore) if explore > 0.0 else optimistic
 
 

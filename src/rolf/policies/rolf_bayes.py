@@ -55,7 +55,7 @@ class RoLFBayes(PosteriorPolicy):
         noise: float | None = None,
         rule: str = "bound",
         explore: float = 0.0,
-        width: float = 2.75,
+        width: float = 2.25,
         seed: Seed = None,
     ) -> None:
         arms = Arms.read(features)

@@ -47,7 +47,7 @@ class RoLFBayesVarying(PosteriorPolicy):
         noise: float | None = None,
         rule: str = "bound",
         explore: float = 0.0,
-        width: float = 2.75,
+        width: float = 2.25,
         seed: Seed = None,
     ) -> None:
         arms = Arms.read(features)
