@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr, ndtri
 
 import rolf
+from rolf.policies.posterior_rules import HOPE
 
 FEATURES = np.random.default_rng(3).standard_normal((7, 3)) * [1.0, 20.0, 0.05] + [0.0, 5.0, 1.0]
 BOTH = pytest.mark.parametrize("name", ["rolf-bayes", "rolf-bayes-varying"])
@@ -241,30 +243,44 @@ def test_a_level_far_away_costs_no_digits():
 # --- the rule -----------------------------------------------------------------------------------
 
 
+def bounds_by_hand(posterior, waiting, width):
+    """Quantiles of the mixture of the components, by bisection."""
+    noises = posterior.noises * posterior.degrees / max(posterior.degrees - 2.0, 0.5)
+    mean = posterior.weights @ posterior.means
+    spread = (posterior.means - mean) ** 2 + noises[:, None] * posterior.variances
+    ratio = posterior.weights @ spread / (posterior.weights @ noises)
+    ratio = ratio / (1.0 + waiting * ratio)
+    chance = ndtr(-width * (0.55 + 0.45 * ratio / (ratio + 0.1)))
+    narrowed = posterior.variances / (1.0 + waiting * posterior.variances)
+    each = np.sqrt(noises[:, None] * narrowed)
+    low, high = mean - 100.0, mean + 100.0
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        above = posterior.weights @ ndtr((posterior.means - middle) / each) > chance
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return mean, low
+
+
 @BOTH
-def test_decisions_have_the_largest_bound(name):
-    """The bound by hand, from the posterior's components and with decisions that wait."""
-    policy = rolf.policy_class(name)(FEATURES, width=1.5, seed=0)
+@pytest.mark.parametrize("horizon", [None, 40])
+def test_decisions_have_the_largest_bound(name, horizon):
+    """The bound by hand, from the posterior's components and with decisions that wait; with a
+    horizon until it is over, and beyond."""
+    policy = rolf.policy_class(name)(FEATURES, width=2.0, horizon=horizon, seed=0)
     more = {"features": FEATURES} if policy.varying else {}
     rng = np.random.default_rng(5)
     waiting = np.zeros(7)
     pending, bonus_decided = [], 0
-    for turn in range(60):
+    for turn in range(90):
         if turn >= 9:
-            posterior = policy._posterior(FEATURES)
-            seen = posterior.degrees + 1.0
-            weights = posterior.weights**0.4 / (posterior.weights**0.4).sum()
-            noises = posterior.errors / max(seen - 3.0, 0.5)
-            mean = weights @ posterior.means
-            spread = (posterior.means - mean) ** 2 + noises[:, None] * posterior.variances
-            noise = weights @ noises
-            ratio = weights @ spread / noise
-            ratio = ratio / (1.0 + waiting * ratio)
-            reach = 1.5 * (0.55 + 0.45 * ratio / (ratio + 0.1))
-            bounds = mean + reach * np.sqrt(noise * ratio)
+            width = math.sqrt(2.0**2 + 2.0 * math.log(1.0 + (turn + 1) / 300.0))
+            if horizon and turn < horizon:
+                width = -ndtri(min(0.5, HOPE / (horizon - turn)))
+            mean, bounds = bounds_by_hand(policy._posterior(FEATURES), waiting, width)
         decision = policy.ask(**more)
         if turn >= 9:
-            assert bounds[decision.arm] == pytest.approx(bounds.max(), rel=1e-9)
+            # components whose weight is far below the chance are left out
+            assert bounds[decision.arm] == pytest.approx(bounds.max(), rel=1e-3)
             assert mean[decision.greedy] == pytest.approx(mean.max(), rel=1e-9)
             bonus_decided += decision.arm != mean.argmax()
         waiting[decision.arm] += 1
@@ -272,5 +288,5 @@ def test_decisions_have_the_largest_bound(name):
         while len(pending) > turn % 4:
             told = pending.pop(0)
             waiting[told.arm] -= 1
-            policy.tell(told, 3.0 + 0.2 * told.arm + 0.5 * rng.standard_normal())
+            policy.tell(told, 3.0 + 0.2 * told.arm + rng.standard_normal())
     assert bonus_decided > 10  # the bonus decided often enough to be tested

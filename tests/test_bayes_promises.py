@@ -41,7 +41,9 @@ def test_a_batch_is_spread_over_the_arms(name):
     more = {"features": FEATURES} if policy.varying else {}
     first = policy.ask(n=7, **more)
     assert len({each.arm for each in first}) == 7
-    policy.tell(first, np.random.default_rng(0).standard_normal(7))
+    rng = np.random.default_rng(0)
+    policy.tell(first, rng.standard_normal(7))
+    policy.tell(policy.ask(n=7, **more), rng.standard_normal(7))
     batch = policy.ask(n=40, **more)
     assert len({each.arm for each in batch}) > 1
     policy.forget(batch)

@@ -237,7 +237,7 @@ class _Settings(NamedTuple):
             cls = policy_class(self.policy)
             same = cls is type(experiment._replica.policy)
             policy = record.policy if same else policy_name(cls)
-        recorded_options = json.loads(record.options)
+        recorded_options = experiment._replica.policy.options  # with defaults, also newer ones
         pairs: list[tuple[str, Any, Any]] = [("policy", policy, record.policy)]
         for key, value in json.loads(json.dumps(self.options, default=_plain)).items():
             pairs.append((f"options: {key}", value, recorded_options.get(key)))

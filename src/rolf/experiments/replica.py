@@ -36,7 +36,7 @@ from rolf.policies.saving import check_state
 from rolf.types import Choice, FloatArray, IntArray
 
 #: version of snapshots: raised whenever the arrays of a state, or the data beside them, change
-FORMAT = 4
+FORMAT = 5
 
 #: bytes of derived arrays up to which they are saved too
 MAX_DERIVED = 2**20

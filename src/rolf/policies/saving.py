@@ -19,6 +19,7 @@ from rolf.policies.arrays import arrays, copied, fill, find, like, pack, under
 from rolf.policies.composition import Params
 from rolf.policies.generators import generator_data, generator_of
 from rolf.policies.operations import Pending, rebuild
+from rolf.policies.recording import called_with
 from rolf.types import Choice, Seed
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 FORMAT = "rolf-policy"
 VERSION = 2
+#: arrays that states of RoLF-Bayes used to hold
+GONE = ("components.evidence.cautious",)
 #: what finds the class of a saved state
 Find = Callable[[str], "type[Policy]"]
 
@@ -89,6 +92,7 @@ def merge(find_class: Find, states: Sequence[Any], base: Any, seed: Seed) -> dic
     if not states:
         raise InvalidArgument("states", "none", "at least one saved state")
     known = [_checked(data) for data in ([*states, base] if base is not None else states)]
+    known = [_with_all_options(find_class, data) for data in known]
     for data in known:
         for field in ("policy", "options", "features", "labels"):
             if data.get(field) != known[0].get(field):
@@ -140,7 +144,8 @@ def _restore(policy: Policy, data: Mapping[str, Any]) -> None:
     saved takes its place, to the last bit, if it is the same up to rounding."""
     state = policy._state
     optional = (*policy.derived, *data.get("optional", ()))
-    saved = {path: each for path, each in data["state"].items() if not under(policy.derived, path)}
+    ignored = (*policy.derived, *(f"belief.{path}" for path in GONE))
+    saved = {path: each for path, each in data["state"].items() if not under(ignored, path)}
     if lost := [p for p, _ in arrays(state) if p not in saved and not under(optional, p)]:
         raise KeyError(", ".join(lost))
     fill(state, saved)
@@ -261,6 +266,13 @@ def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
         "state": out,
         "optional": ("waiting", "belief.squares", "belief.limits", "belief.logdet"),
     }
+
+
+def _with_all_options(find_class: Find, data: dict[str, Any]) -> dict[str, Any]:
+    """Older versions knew fewer options: the others have their defaults."""
+    cls = _class_of(find_class, data)
+    with _damage_refused(data["policy"]):
+        return {**data, "options": called_with(cls, (None,), dict(data["options"]))}
 
 
 def _class_of(find_class: Find, data: dict[str, Any]) -> type[Policy]:
