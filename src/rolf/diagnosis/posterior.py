@@ -82,9 +82,9 @@ class Split(NamedTuple):
 
     @property
     def shares(self) -> FloatArray:
-        """Draws of the share."""
-        out: FloatArray = self.explained / (self.explained + self.latent)
-        return out
+        """Draws of the share; zero where nothing varies."""
+        total = self.explained + self.latent
+        return np.divide(self.explained, total, out=np.zeros(total.size), where=total > 0.0)
 
 
 def real_belief(
@@ -175,8 +175,9 @@ def split_of(belief: Belief) -> Split:
     cumulated = np.cumsum(belief.weights) / belief.weights.sum()
     numbers = np.diff(np.round(DRAWS * cumulated), prepend=0.0).astype(int)
     for g in np.flatnonzero(numbers):
-        observed, hidden = _draw(belief, int(g), int(numbers[g]), rng)
-        explained.append(observed.var(axis=1))
+        level, moved, hidden = _draw(belief, int(g), int(numbers[g]), rng)
+        observed = level + moved
+        explained.append(moved.var(axis=1))
         latent.append(hidden.var(axis=1))
         above += (hidden > 0.0).sum(axis=0)
         below += (hidden < 0.0).sum(axis=0)
@@ -203,8 +204,8 @@ def split_of(belief: Belief) -> Split:
 
 def _draw(
     belief: Belief, g: int, number: int, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """c + x_a'm and u_a (number, K) of a component."""
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Draws of c (number, 1), x_a'm and u_a (number, K) in a component."""
     rows, loose, latent = belief.rows, belief.loose[g], belief.latent[g]
     scale = np.full((number, 1), np.sqrt(belief.noises[g]))
     if math.isfinite(belief.degrees):
@@ -215,12 +216,12 @@ def _draw(
     coefs = coef + scale * (rng.standard_normal((number, coef.size)) @ root.T)
     if belief.shares[g] == 0.0:
         coefs[:, 1:] = 0.0
-    observed = coefs @ rows.T
-    hidden = latent * loose * (belief.pull[g] - belief.curvature[g] * observed)
-    hidden += scale * np.sqrt(latent * loose) * rng.standard_normal(observed.shape)
+    level, moved = coefs[:, :1], coefs[:, 1:] @ rows[:, 1:].T
+    hidden = latent * loose * (belief.pull[g] - belief.curvature[g] * (level + moved))
+    hidden += scale * np.sqrt(latent * loose) * rng.standard_normal(hidden.shape)
     if belief.shares[g] == 1.0:
         hidden[:] = 0.0
-    return observed, hidden
+    return level, moved, hidden
 
 
 def _rates(values: FloatArray) -> FloatArray:

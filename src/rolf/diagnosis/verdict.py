@@ -4,7 +4,7 @@ Everything rests on the posterior of one number, the share of the variance betwe
 features explain (``rolf.diagnosis.posterior``), so the answer holds however the arms were chosen.
 The rules, in this order; "surely" means with a posterior chance of at least ``level``:
 
-1. not enough data: no arm has two rewards, or all rewards are equal;
+1. not enough data: no arm has two rewards, all rewards are equal, or the arms do not surely differ;
 2. use RoLF: the share is surely at least 0.05 and surely at most 0.95, so both parts count;
 3. trust the features: it is surely at least 0.8;
 4. ignore the features: it is surely at most 0.2;
@@ -118,12 +118,13 @@ def diagnose(
         split = split_of(real_belief(table.features, played, moments, noises))
     share = share_of(split, level)
     verdict, reason = verdict_of(share, split.differ, level)
-    if verdict == UNKNOWN and played.size <= columns.shape[1]:
+    exact = played.size <= columns.shape[1]
+    if verdict == UNKNOWN and exact:
         reason += (
             f" {played.size} played arms are fitted exactly by an intercept and features of rank "
             f"{columns.shape[1] - 1}: play more arms, or use fewer features."
         )
-    elif randomised:
+    if randomised and not exact:
         numbers["lack_of_fit"] = lack_of_fit(columns, moments)
         numbers["differ_p_value"] = lack_of_fit(columns[:, :1], moments).robust_p_value
     return Diagnosis(
@@ -168,7 +169,10 @@ def share_of(split: Split, level: float) -> Share:
 
 
 def verdict_of(share: Share, differ: float, level: float) -> tuple[str, str]:
-    """Rules 2 to 6: the verdict and its reason."""
+    """The verdict and its reason, where the share is known; ``differ`` is the chance that the
+    arms differ."""
+    if differ < level:
+        return UNKNOWN, "The arms do not differ measurably: there is nothing to explain yet."
     size = share_text(share, level, " of the variance between arms")
     if share.some >= level and share.not_all >= level:
         return ROLF, (
@@ -183,8 +187,6 @@ def verdict_of(share: Share, differ: float, level: float) -> tuple[str, str]:
             "Something that no feature tells moves the arms. "
             f"The features explain {size}; whether they help at all is open."
         )
-    if differ < level:
-        return UNKNOWN, "The arms do not differ measurably: there is nothing to explain yet."
     return UNKNOWN, f"The features explain {size}: too wide to decide."
 
 
