@@ -36,11 +36,11 @@ def draw(rng, means, counts, kind="normal", noise=1.0):
 
 
 def problem(rng, arms, size, share):
-    """Features, and means with variance 1 of which the features carry the share."""
+    """Features, and means of two parts with variance 1, of which the features carry the share."""
     features = rng.standard_normal((arms, size))
-    observed = features @ rng.standard_normal(size)
-    observed = (observed - observed.mean()) / observed.std(ddof=1)
-    return features, np.sqrt(share) * observed + np.sqrt(1 - share) * rng.standard_normal(arms)
+    parts = [features @ rng.standard_normal(size), rng.standard_normal(arms)]
+    observed, latent = [(part - part.mean()) / part.std(ddof=1) for part in parts]
+    return features, np.sqrt(share) * observed + np.sqrt(1 - share) * latent
 
 
 def p_values(rng, features, means, counts, kind="normal", sets=SETS):

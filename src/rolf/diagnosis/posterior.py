@@ -16,7 +16,7 @@ and covariance C, and given those the latent parts are independent:
 
 in the notation of ``estimators/components.py``, with W_a = N_a and b_a the sum of the rewards; of
 0 and 1, W_a = N_a h'(r_a) and b_a = W_a r_a + sum - N_a h(r_a) at the mode r. Draws of them, always
-from the same stream, are draws of the share.
+from the same streams, are draws of the share.
 """
 
 from __future__ import annotations
@@ -169,13 +169,13 @@ def _belief(
 
 def split_of(belief: Belief) -> Split:
     """Draw from the joint posterior of the observed and the latent part of all arms."""
-    rng = np.random.default_rng(0)
     arms = belief.rows.shape[0]
     explained, latent, fit, parts, squares, above, below = [], [], *np.zeros((5, arms))
     cumulated = np.cumsum(belief.weights) / belief.weights.sum()
     numbers = np.diff(np.round(DRAWS * cumulated), prepend=0.0).astype(int)
     for g in np.flatnonzero(numbers):
-        level, moved, hidden = _draw(belief, int(g), int(numbers[g]), rng)
+        # a stream for each component: rounding in one then moves no other
+        level, moved, hidden = _draw(belief, int(g), int(numbers[g]), np.random.default_rng(g))
         observed = level + moved
         explained.append(moved.var(axis=1))
         latent.append(hidden.var(axis=1))
