@@ -131,7 +131,7 @@ def rows_of(name: str, outcomes: list[Outcome], key: Any) -> list[list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few and short logs")
-    parser.add_argument("--repeats", type=int, default=6, help="logs of every kind")
+    parser.add_argument("--repeats", type=int, default=5, help="logs of every kind")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     started = time.perf_counter()

@@ -126,7 +126,7 @@ def test_features_that_explain_nothing_are_never_trusted(rate, kind):
         player = rolf.RoLFBayes(features, rewards=kind, seed=seed)
         diagnosis = diagnose(features, *policy_log(player, means, 3000, seed), level=0.9)
         assert diagnosis.verdict != TRUST
-        assert diagnosis.share.low == 0.0
+        assert diagnosis.share.low < 0.05
         assert diagnosis.share.most < 0.5
 
 
