@@ -2,6 +2,7 @@
 
     python benchmarks/diagnosis.py            # about 5 minutes on one core
     python benchmarks/diagnosis.py --quick    # half a minute, few logs
+    python benchmarks/diagnosis.py --sparse   # four of five arms have the same latent part
 
 Every log has 20 to 60 arms and 1 to 8 features, of which standard normal x_a'm and latent parts
 u_a, both scaled to their share of the variance over the arms, make the means: with Gaussian noise,
@@ -57,11 +58,15 @@ class Outcome(NamedTuple):
         return trusted or (self.verdict == IGNORE and self.share > 0.2)
 
 
-def draw_problem(rng: np.random.Generator, share: float, rate: float | None) -> Problem:
+def draw_problem(
+    rng: np.random.Generator, share: float, rate: float | None, sparse: bool = False
+) -> Problem:
     """A problem in which the features explain exactly this share."""
     arms, size = int(rng.integers(20, 61)), int(rng.integers(1, 9))
     features = rng.standard_normal((arms, size))
     parts = [features @ rng.standard_normal(size), rng.standard_normal(arms)]
+    if sparse:
+        parts[1][arms // 5 :] = 0.0
     observed, latent = [(part - part.mean()) / part.std() for part in parts]
     means = np.sqrt(share) * observed + np.sqrt(1.0 - share) * latent
     if rate is None:
@@ -98,14 +103,14 @@ def play(policy: str, problem: Problem, rounds: int, seed: int) -> tuple[Any, An
     return arms, means + problem.noise * rng.standard_normal(rounds)
 
 
-def measure(repeats: int, rounds: Iterable[int]) -> list[Outcome]:
+def measure(repeats: int, rounds: Iterable[int], sparse: bool) -> list[Outcome]:
     policies = ["uniform", BINARY, *(cls.name for cls in policy_classes() if not cls.varying)]
     cases = itertools.product(range(repeats), policies, RATES, SHARES, rounds)
     out = []
     for seed, (_, policy, rate, share, length) in enumerate(cases):
         if rate is None and policy in CLICKS_ONLY:
             continue
-        problem = draw_problem(np.random.default_rng(seed), share, rate)
+        problem = draw_problem(np.random.default_rng(seed), share, rate, sparse)
         arms, rewards = play(policy, problem, length, seed)
         found = diagnose(problem.features, arms, rewards, level=LEVEL)
         low, high = (found.share.low, found.share.high) if found.share else (0.0, 1.0)
@@ -131,11 +136,13 @@ def rows_of(name: str, outcomes: list[Outcome], key: Any) -> list[list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few and short logs")
+    parser.add_argument("--sparse", action="store_true", help="few arms have a latent part")
     parser.add_argument("--repeats", type=int, default=5, help="logs of every kind")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     started = time.perf_counter()
-    outcomes = measure(1, ROUNDS[:2]) if args.quick else measure(args.repeats, ROUNDS)
+    repeats, rounds = (1, ROUNDS[:2]) if args.quick else (args.repeats, ROUNDS)
+    outcomes = measure(repeats, rounds, args.sparse)
     head = ["logs", "number", "covered", "wrong", "trust", "RoLF", "ignore", "not enough"]
     rates = {rate: f"clicks at {rate:.0%}" if rate else "Gaussian noise" for rate in RATES}
     easy = [
