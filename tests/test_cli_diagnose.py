@@ -80,6 +80,26 @@ def test_command_prints_json(files):
     assert data["without_reward"] == 0
 
 
+def test_tests_are_shown_for_arms_chosen_at_random(files):
+    """If the option says so, or a column of chances; a column with gaps says nothing."""
+    plain = ("log.csv", "items.csv", "--json")
+    log = pandas.read_csv(files / "log.csv").assign(probability=1 / 12, sure=1.0)
+    log.to_csv(files / "chances.csv", index=False)
+    log.loc[[3], "probability"] = None
+    log.to_csv(files / "gaps.csv", index=False)
+    for args, tested in (
+        (plain, False),
+        ((*plain, "--randomised"), True),
+        (("chances.csv", *plain[1:]), True),
+        (("chances.csv", *plain[1:], "--probability", "sure"), False),
+        (("gaps.csv", *plain[1:]), False),
+    ):
+        done = run(files / args[0], files / args[1], *args[2:])
+        data = json.loads(done.output)
+        assert data["randomised"] is tested
+        assert (data["lack_of_fit"] is not None) is tested
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_features_are_read_as_by_the_other_commands(files, kind):
     """Text in columns, and names that are not in the first column and stay as written."""
@@ -113,6 +133,8 @@ def test_features_are_read_as_by_the_other_commands(files, kind):
         (("log.csv", "none.csv"), "none.csv: cannot be read"),
         (("log.csv", "items.csv", "--arm", "ad"), "--arm: got 'ad'"),
         (("log.csv", "items.csv", "--reward", "gain"), "--reward: got 'gain'"),
+        (("log.csv", "items.csv", "--probability", "p"), "--probability: got 'p'"),
+        (("log.csv", "items.csv", "--probability", "word"), "log.csv: word: got"),
         (("log.csv", "bad.csv"), "bad.csv: born: got 'datetime.date(2024, 1, 1) in row 0'"),
         (("log.csv", "gap.csv"), "gap.csv: size: got 'nothing in row 1'"),
         (("log.csv", "twice.csv"), "twice.csv: item: got '100 twice'"),

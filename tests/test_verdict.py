@@ -10,50 +10,105 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import rolf
 from rolf.diagnosis import IGNORE, ROLF, TRUST, UNKNOWN, ArmPart, Diagnosis, Share, diagnose
-from rolf.diagnosis.shares import LackOfFit
-from rolf.diagnosis.verdict import verdict_of
-
-SURE, UNSURE = 0.001, 0.4
+from rolf.diagnosis.moments import LackOfFit
+from rolf.diagnosis.verdict import chosen_at_random, verdict_of, wilson
 
 
 @pytest.mark.parametrize(
-    ("p_value", "low", "high", "verdict", "words"),
+    ("chances", "verdict", "words"),
     [
-        (SURE, 0.3, 0.7, ROLF, r"\(lack of fit: p = 0.001\); the features explain 50%"),
-        (0.05, 0.3, 0.7, ROLF, "lack of fit: p = 0.05"),
-        (0.051, 0.3, 0.7, UNKNOWN, "too wide to decide"),
-        (SURE, 0.95, 0.99, ROLF, "Something"),
-        (SURE, 0.0, 0.49, IGNORE, "not provably anything"),
-        (SURE, 0.0, 0.5, ROLF, "Whether they help at all is open"),
-        (SURE, 0.01, 0.49, ROLF, r"1% to 49%\)\.$"),  # they do help
-        (UNSURE, 0.9, 1.0, TRUST, "nothing else shows"),
-        (UNSURE, 0.89, 1.0, UNKNOWN, "too wide to decide"),
-        (UNSURE, 0.0, 0.3, UNKNOWN, "too wide to decide"),
+        ({"some": 0.95, "not_all": 0.95}, ROLF, r"interval: 20% to 70%\); something"),
+        ({"some": 0.95, "not_all": 0.94}, UNKNOWN, "too wide to decide"),
+        ({"some": 0.94, "not_all": 0.95}, ROLF, "whether they help at all is open"),
+        ({"some": 1.0, "not_all": 0.94, "most": 0.95}, TRUST, "nothing else shows"),
+        ({"some": 1.0, "not_all": 0.95, "most": 0.95}, ROLF, "moves the arms, too"),
+        ({"some": 1.0, "not_all": 0.5, "most": 0.94}, UNKNOWN, "too wide to decide"),
+        ({"some": 0.94, "not_all": 1.0, "little": 0.95}, IGNORE, "next to nothing"),
+        ({"some": 0.95, "not_all": 1.0, "little": 0.95}, ROLF, "moves the arms, too"),
     ],
 )
-def test_the_rules_at_their_borders(p_value, low, high, verdict, words):
-    """The robust p-value decides; the other one says the opposite here."""
-    test = LackOfFit(1.0, 5, 50, 1.0 - p_value, p_value)
-    said, reason = verdict_of(test, SURE, Share(0.5, low, high), 0.95)
+def test_the_rules_at_their_borders(chances, verdict, words):
+    share = Share(0.5, 0.201, 0.699, **{"most": 0.0, "little": 0.0, **chances})
+    said, reason = verdict_of(share, 0.95, 0.95)
     assert said == verdict
     assert re.search(words, reason)
+    assert verdict_of(share, 1.0, 0.99)[0] in (UNKNOWN, verdict_of(share, 1.0, 0.96)[0])
 
 
 def test_arms_that_do_not_differ_are_the_reason():
-    test = LackOfFit(1.0, 5, 50, UNSURE, UNSURE)
-    assert "do not differ" in verdict_of(test, 0.06, Share(0.5, 0.0, 1.0), 0.95)[1]
-    assert "too wide" in verdict_of(test, 0.04, Share(0.5, 0.0, 1.0), 0.95)[1]
-    assert "do not differ" in verdict_of(test, 0.04, Share(0.5, 0.0, 1.0), 0.99)[1]
+    share = Share(0.9, 0.85, 1.0, most=1.0, little=0.0, some=1.0, not_all=0.5)
+    assert verdict_of(share, 0.95, 0.95)[0] == TRUST
+    said, reason = verdict_of(share, 0.94, 0.95)
+    assert said == UNKNOWN
+    assert "do not differ" in reason
+
+
+# --- tests only of random choice -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arms", "chances", "random"),
+    [
+        ([0, 1, 1, 2], [0.2, 0.2, 0.2, 0.2], True),
+        ([0, 1, 1, 2], [0.5, 0.3, 0.3, 0.2], True),
+        ([0, 1, 1, 2], [0.5, 0.3, 0.2, 0.2], False),  # the chance of arm 1 changed
+        ([0, 1, 1, 2], [1.0, 1.0, 1.0, 1.0], False),  # a policy that is sure of every choice
+        ([0, 1, 1, 2], [0.5, 0.3, 0.3, 0.21], False),
+    ],
+)
+def test_what_chances_say_about_how_arms_were_chosen(arms, chances, random):
+    assert chosen_at_random(np.array(arms), np.array(chances)) is random
+    rewards = [1.0, 2.5, 3.0, 4.0]
+    diagnosis = diagnose([[0.0], [1.0], [2.0]], arms, rewards, probabilities=chances)
+    assert diagnosis.randomised is random
+    assert (diagnosis.lack_of_fit is not None) is random
+    assert (diagnosis.differ_p_value is not None) is random
+    assert ("chosen at random" in str(diagnosis)) is not random
+
+
+@pytest.mark.parametrize("chances", [[0.0, 0.5, 0.5, 0.5], [0.5, 0.5, 0.5, 1.5], [0.5], "x"])
+def test_wrong_chances(chances):
+    with pytest.raises(rolf.RolfError, match=r"^probabilities: "):
+        diagnose([[0.0], [1.0]], [0, 1, 1, 0], [1.0, 2.0, 3.0, 4.0], probabilities=chances)
+    with pytest.raises(rolf.RolfError, match=r"^randomised: "):
+        diagnose([[0.0], [1.0]], [0, 1, 1, 0], [1.0, 2.0, 3.0, 4.0], randomised=1)
 
 
 def test_the_test_of_equal_means_ignores_the_features():
     """Means on a line: the features leave no lack of fit, yet the arms differ."""
     rng = np.random.default_rng(0)
     arms = np.repeat(np.arange(6), 20)
-    diagnosis = diagnose(np.arange(6.0)[:, None], arms, arms + rng.standard_normal(120))
+    rewards = arms + rng.standard_normal(120)
+    diagnosis = diagnose(np.arange(6.0)[:, None], arms, rewards, randomised=True)
     assert diagnosis.lack_of_fit.robust_p_value > 0.05
     assert diagnosis.differ_p_value < 1e-6
+    assert isinstance(diagnosis.lack_of_fit, LackOfFit)
+
+
+def test_features_that_fit_exactly_leave_nothing_to_test():
+    arms, rewards = [0, 0, 1, 1, 2, 2], [1.0, 1.5, 4.0, 4.2, 9.0, 8.0]
+    diagnosis = diagnose([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], arms, rewards, randomised=True)
+    assert diagnosis.lack_of_fit is diagnosis.differ_p_value is None
+
+
+# --- means ---------------------------------------------------------------------------------------
+
+
+def test_intervals_of_rates_stay_between_0_and_1():
+    """Wilson's: where p is as far from the rate as chance allows, measured by p's own error."""
+    for rate, plays in ((0.0, 5), (1.0, 5), (0.2, 10), (0.37, 1000)):
+        low, high = wilson(rate, plays, 1.96)
+        assert 0.0 <= low <= rate <= high <= 1.0
+        for end in {low, high} - {0.0, 1.0, rate}:
+            assert abs(rate - end) == pytest.approx(1.96 * math.sqrt(end * (1 - end) / plays))
+    clicks = diagnose(np.eye(3), [0, 0, 0, 1, 1, 2, 2], [0, 0, 0, 1, 1, 1, 0], level=0.9)
+    assert clicks.scale == "log-odds"
+    assert clicks.arms[0].mean_low == 0.0
+    assert clicks.arms[0].mean_high == pytest.approx(wilson(0.0, 3, stats.norm.ppf(0.95))[1])
+    assert clicks.arms[1].mean_high == 1.0
+    assert all(0.0 < part.fit < 1.0 for part in clicks.arms)
 
 
 def test_standard_errors_of_the_means():
@@ -79,22 +134,27 @@ def diagnosis_of(parts, level=0.95, **numbers):
     return Diagnosis(ROLF, "because", level, 100, len(parts), 2, parts, **numbers)
 
 
-def part(arm, deviation=1.0, stderr=1.0, p_value=0.01):
-    return ArmPart(arm, 10, 2.0, 0.5, 1.0, deviation, stderr, p_value, 0.75, 0.25, 0.9)
+def part(arm, latent=0.75, stderr=0.25, chance=0.99):
+    return ArmPart(arm, 10, 2.0, 0.5, 1.0, 3.0, 1.0, latent, stderr, 0.9, chance)
 
 
 def test_deviating_arms_are_those_of_the_level_and_the_surest_come_first():
-    parts = [part("a", 3.0, 1.0), part("b", -8.0, 2.0), part("c", 9.0, 9.0, 0.04), part("d")]
-    parts.append(part("e", 99.0, 1.0, None))
+    parts = [
+        part("a", 3.0, 1.0),
+        part("b", -8.0, 2.0),
+        part("c", 2.0, 1.0, 0.976),
+        part("d", 2.5, 1),
+    ]
+    parts += [part("e", 99.0, 1.0, 0.97), part("f", 1.0, 1.0, None)]
     names = [[part.arm for part in diagnosis_of(parts, level).deviating] for level in (0.95, 0.98)]
-    assert names == [["b", "a", "c", "d"], ["b", "a", "d"]]
+    assert names == [["b", "a", "d", "c"], ["b", "a", "d"]]
 
 
 def test_at_most_ten_deviating_arms_are_listed():
     ten = str(diagnosis_of([part(f"arm-{i}") for i in range(10)])).splitlines()
     assert ten[-11:-9] == [
-        "arm    plays  mean  fit  latent  stderr     p",
-        "arm-0     10     2    1    0.75    0.25  0.01",
+        "arm    plays  mean  fit  latent  stderr  chance",
+        "arm-0     10     2    1    0.75    0.25    0.99",
     ]
     assert ten[-12] == "arms that deviate from the features:"
     eleven = str(diagnosis_of([part(f"arm-{i}") for i in range(11)])).splitlines()
@@ -104,9 +164,12 @@ def test_at_most_ten_deviating_arms_are_listed():
 
 def test_intervals_are_rounded_outwards_and_variances_shown_as_deviations():
     numbers = {"explained": 4.0, "latent": 9.0, "noise": 0.25}
-    text = str(diagnosis_of([part("a")], share=Share(0.308, 0.107, 0.601), **numbers))
+    share = Share(0.308, 0.107, 0.601, 0.0, 0.1, 0.9, 1.0)
+    text = str(diagnosis_of([part("a")], share=share, **numbers))
     assert "share that the features explain: 31% (95% interval: 10% to 61%)" in text
-    assert "standard deviations: features 2, latent 3, noise of a reward 0.5" in text
+    assert "standard deviations of the arms: features 2, latent 3; noise of a reward 0.5" in text
+    clicks = str(diagnosis_of([part("a")], share=share, scale="log-odds", **numbers))
+    assert "standard deviations of the log-odds of the arms: features 2, latent 3" in clicks
 
 
 def test_names_that_json_does_not_know_become_text():
@@ -115,9 +178,8 @@ def test_names_that_json_does_not_know_become_text():
     assert data["deviating"] == ["('x', 1)", 7]
 
 
-def test_error_bars_are_intervals_of_the_level():
-    figure = diagnosis_of([part("a"), part("b", p_value=0.9)], level=0.9).plot()
+def test_error_bars_are_intervals_of_the_mean():
+    figure = diagnosis_of([part("a"), part("b", chance=0.5)]).plot()
     for container in figure.axes[0].containers:
         ((low, high),) = [segment[:, 1] for segment in container[2][0].get_segments()]
-        assert (high - low) / 2 == pytest.approx(stats.norm.ppf(0.95) * 0.5)
-        assert (high + low) / 2 == pytest.approx(2.0)
+        assert (low, high) == pytest.approx((1.0, 3.0))

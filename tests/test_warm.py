@@ -119,4 +119,6 @@ def test_the_posterior_of_any_policy_is_warmed():
         policy.intervals()
         policy.best()
         rebuild(policy.params, policy._state)
+        for rewards in ([0.5, 1.5, 1.0], [0, 1, 1]):
+            rolf.diagnosis.diagnose([[0.0], [1.0]], [0, 1, 1], rewards)
     assert not compiled.buffer

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolf.diagnosis.shares import LackOfFit
+from rolf.diagnosis.moments import LackOfFit
 from rolf.plots.diagnosis import Point, diagnosis_figure
 from rolf.plots.style import save
 from rolf.text import format_table
@@ -17,41 +17,51 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LISTED = 10  # deviating arms in the printed table
+UNTESTED = (
+    "no test of lack of fit: it would need arms that were chosen at random, not by their rewards"
+)
 
 
 @dataclass(frozen=True)
 class Share:
-    """The share of the variance between arms that the features explain, with its interval.
+    """The share of the variance between arms that the features explain: the median of its
+    posterior, and an interval.
 
-    ``estimate`` is None where the estimated variance between arms is zero.
+    The rest are posterior chances, on which the verdict rests: that it is at least 0.8 (``most``),
+    at most 0.2 (``little``), at least 0.05 (``some``) and at most 0.95 (``not_all``).
     """
 
-    estimate: float | None
+    estimate: float
     low: float
     high: float
+    most: float
+    little: float
+    some: float
+    not_all: float
 
 
 @dataclass(frozen=True)
 class ArmPart:
     """One arm: what was observed, what the features predict, and what is left.
 
-    ``deviation`` is the mean minus what the features and all other arms predict;
-    ``deviation_stderr`` is its standard error if the arm had no latent part. ``p_value`` is
-    adjusted by Holm for the number of arms. ``latent`` is the arm's estimated latent part: mean
-    minus fit, times ``shrinkage``. None stands for unknown.
+    ``mean_low`` and ``mean_high`` are the ends of the interval of its mean, from its own rewards.
+    ``fit`` is what the features give it; ``latent`` is its latent part, which with the fit makes
+    the mean that one should expect, and ``chance`` that this part has the sign that it seems to
+    have. ``shrinkage`` is how much of the distance between mean and fit is believed. None stands
+    for unknown.
     """
 
     arm: Any
     plays: int
-    mean: float | None
-    mean_stderr: float | None
-    fit: float | None
-    deviation: float | None = None
-    deviation_stderr: float | None = None
-    p_value: float | None = None
+    mean: float | None = None
+    mean_stderr: float | None = None
+    mean_low: float | None = None
+    mean_high: float | None = None
+    fit: float | None = None
     latent: float | None = None
     latent_stderr: float | None = None
     shrinkage: float | None = None
+    chance: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,15 +71,18 @@ class Diagnosis:
     Attributes:
         verdict: "trust the features", "use RoLF", "ignore the features" or "not enough data".
         reason: the numbers behind the verdict, in a sentence.
-        level: of the interval; tests are at 1 - level.
+        level: of the intervals, and the chance at which a verdict is sure.
         rewards, played: how many rewards there are, and how many arms have one.
         rank: how many directions the features of the played arms span, besides the intercept.
         arms: one entry per row of the features.
-        lack_of_fit: None if no arm has repeated rewards, or the features fit the arms exactly.
-        differ_p_value: of the (robust) test that all arms have the same mean.
-        share: None where ``lack_of_fit`` is.
-        explained, latent, noise: variances: between arms, of the part that the features explain
-            and of the latent part; and of one reward around its arm's mean.
+        scale: of what the variance is split: "rewards", or "log-odds" where these are 0 and 1.
+        randomised: whether the arms are known to have been chosen without regard to rewards.
+        share: None if no arm has repeated rewards, or all rewards are equal.
+        explained, latent: variances between arms, of the part that the features explain and of the
+            latent part.
+        noise: variance of one reward around its arm's mean.
+        lack_of_fit: None unless ``randomised``, or if the features fit the arms exactly.
+        differ_p_value: of the (robust) test that all arms have the same mean; None likewise.
     """
 
     verdict: str
@@ -79,20 +92,22 @@ class Diagnosis:
     played: int
     rank: int
     arms: list[ArmPart]
-    lack_of_fit: LackOfFit | None = None
-    differ_p_value: float | None = None
+    scale: str = "rewards"
+    randomised: bool = False
     share: Share | None = None
     explained: float | None = None
     latent: float | None = None
     noise: float | None = None
+    lack_of_fit: LackOfFit | None = None
+    differ_p_value: float | None = None
 
     @property
     def deviating(self) -> list[ArmPart]:
-        """The arms that deviate from the features beyond chance, the surest first."""
-        alpha = 1.0 - self.level
-        parts = [part for part in self.arms if part.p_value is not None and part.p_value <= alpha]
+        """The arms with a latent part whose interval excludes zero, the surest first."""
+        surely = 0.5 + 0.5 * self.level
+        parts = [part for part in self.arms if (part.chance or 0.0) >= surely]
         return sorted(
-            parts, key=lambda part: -abs((part.deviation or 0.0) / (part.deviation_stderr or 1.0))
+            parts, key=lambda part: -abs((part.latent or 0.0) / (part.latent_stderr or 1.0))
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,16 +127,19 @@ class Diagnosis:
             "",
             f"{count}, features of rank {self.rank}",
         ]
+        if self.share is not None:
+            scale = f"{self.scale} of the " if self.scale != "rewards" else ""
+            lines.append(f"share that the features explain: {share_text(self.share, self.level)}")
+            sizes = [math.sqrt(variance or 0.0) for variance in (self.explained, self.latent)]
+            text = "standard deviations of the {}arms: features {:.3g}, latent {:.3g}"
+            noise = f"; noise of a reward {math.sqrt(self.noise or 0.0):.3g}"
+            lines.append(text.format(scale, *sizes) + noise)
         if (test := self.lack_of_fit) is not None:
             equal, robust = p_value_text(test.p_value), p_value_text(test.robust_p_value)
             ratio = f"F({test.df1}, {test.df2}) = {test.statistic:.3g}"
             lines.append(f"lack of fit: {ratio}, {equal}; for unequal noise {robust}")
-        if self.share is not None:
-            lines.append(f"share that the features explain: {share_text(self.share, self.level)}")
-            variances = (self.explained, self.latent, self.noise)
-            deviations = [math.sqrt(variance or 0.0) for variance in variances]
-            text = "standard deviations: features {:.3g}, latent {:.3g}, noise of a reward {:.3g}"
-            lines.append(text.format(*deviations))
+        elif self.share is not None and not self.randomised:
+            lines.append(UNTESTED)
         if parts := self.deviating:
             more = f" (the surest {LISTED} of {len(parts)})" if len(parts) > LISTED else ""
             lines += ["", f"arms that deviate from the features{more}:", _table(parts[:LISTED])]
@@ -132,9 +150,6 @@ class Diagnosis:
     def plot(self, path: str | Path | None = None) -> Figure:
         """Means against what the features predict, and the variance split; written to ``path``
         if given."""
-        from scipy.special import ndtri
-
-        quantile = float(ndtri(0.5 + 0.5 * self.level))
         deviating = self.deviating
         ids = {id(part) for part in deviating}
         points = [
@@ -142,7 +157,8 @@ class Diagnosis:
                 str(part.arm),
                 part.fit,
                 part.mean,
-                quantile * (part.mean_stderr or 0.0),
+                part.mean if part.mean_low is None else part.mean_low,
+                part.mean if part.mean_high is None else part.mean_high,
                 id(part) in ids,
             )
             for part in [*deviating, *(part for part in self.arms if id(part) not in ids)]
@@ -150,10 +166,11 @@ class Diagnosis:
         ]
         figure = diagnosis_figure(
             points,
-            astuple(self.share) if self.share else None,
+            (share.estimate, share.low, share.high) if (share := self.share) else None,
             title=f"Do the features explain the rewards? Verdict: {self.verdict}",
             note=self.reason,
             level=self.level,
+            scale=self.scale,
         )
         if path is not None:
             save(figure, path)
@@ -166,15 +183,14 @@ def p_value_text(value: float) -> str:
 
 def share_text(share: Share, level: float, whole: str = "") -> str:
     """The share, of a ``whole`` if named, with its interval rounded outwards."""
-    value = "an unknown part" if share.estimate is None else f"{share.estimate:.0%}"
     low, high = math.floor(100.0 * share.low), math.ceil(100.0 * share.high)
-    return f"{value}{whole} ({100.0 * level:.4g}% interval: {low}% to {high}%)"
+    return f"{share.estimate:.0%}{whole} ({100.0 * level:.4g}% interval: {low}% to {high}%)"
 
 
 def _table(parts: Sequence[ArmPart]) -> str:
-    rows = [["arm", "plays", "mean", "fit", "latent", "stderr", "p"]]
+    rows = [["arm", "plays", "mean", "fit", "latent", "stderr", "chance"]]
     for part in parts:
         values = (part.mean, part.fit, part.latent, part.latent_stderr)
-        numbers = [f"{math.nan if value is None else value:.4g}" for value in values]
-        rows.append([str(part.arm), str(part.plays), *numbers, f"{part.p_value:.2g}"])
+        numbers = ["" if value is None else f"{value:.4g}" for value in values]
+        rows.append([str(part.arm), str(part.plays), *numbers, f"{part.chance or 0.0:.3g}"])
     return format_table(rows)

@@ -1,56 +1,68 @@
 """Do my features explain the rewards? An answer from repeated rewards of each arm.
 
-Three numbers decide: the p-value of the lack of fit (robust to unequal noise), and the lower and
-upper end of the interval of the share of the variance between arms that the features explain.
-``rolf.diagnosis.shares`` says how they are computed. The rules, in this order, with
-alpha = 1 - level:
+Everything rests on the posterior of one number, the share of the variance between arms that the
+features explain (``rolf.diagnosis.posterior``), so the answer holds however the arms were chosen.
+The rules, in this order; "surely" means with a posterior chance of at least ``level``:
 
-1. not enough data: no arm has two rewards, or so few arms were played that the features (and an
-   intercept) fit them exactly, or all rewards are equal;
-2. the lack of fit is significant (p <= alpha), so something beyond the features moves the arms:
-   ignore the features if they explain less than half (upper end below 0.5) and possibly nothing
-   (lower end below 0.01); otherwise use RoLF;
-3. the lack of fit is not significant: trust the features if they explain at least 0.9 (lower
-   end); otherwise there is not enough data.
+1. not enough data: no arm has two rewards, all rewards are equal, or the arms do not surely differ;
+2. use RoLF: the share is surely at least 0.05 and surely at most 0.95, so both parts count;
+3. trust the features: it is surely at least 0.8;
+4. ignore the features: it is surely at most 0.2;
+5. use RoLF: it is surely at most 0.95, so something beyond the features moves the arms;
+6. otherwise there is not enough data.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from rolf.arms.table import Arms
 from rolf.checks import between, vector
-from rolf.diagnosis import shares
-from rolf.diagnosis.result import ArmPart, Diagnosis, Share, p_value_text, share_text
-from rolf.diagnosis.shares import LackOfFit
+from rolf.diagnosis.moments import Moments, design, lack_of_fit, moments_of, noise_of
+from rolf.diagnosis.posterior import Split, click_belief, real_belief, split_of
+from rolf.diagnosis.result import ArmPart, Diagnosis, Share, share_text
 from rolf.errors import InvalidArgument
 from rolf.types import FloatArray, IntArray
 
 TRUST, ROLF, IGNORE = "trust the features", "use RoLF", "ignore the features"
 UNKNOWN = "not enough data"
-#: features that explain at least the first share are trusted, less than the second: ignored
-ENOUGH, TOO_LITTLE = 0.9, 0.5
-#: a lower end of the interval below this does not prove that the features explain anything
-NOTHING = 0.01
+#: features that explain at least the first share are trusted, at most the second: ignored
+MOST, LITTLE = 0.8, 0.2
+#: a part of the variance between arms that counts
+SOME = 0.05
 
 
-def diagnose(features: Any, arms: Any, rewards: Any, *, level: float = 0.95) -> Diagnosis:
+def diagnose(
+    features: Any,
+    arms: Any,
+    rewards: Any,
+    *,
+    level: float = 0.95,
+    randomised: bool = False,
+    probabilities: Any = None,
+) -> Diagnosis:
     """Do these features explain these rewards?
+
+    Rewards that are all 0 or 1 are taken for clicks: what is split is then the variance of their
+    log-odds.
 
     Args:
         features: (K, d), one row per arm: an array, a nested list, or a DataFrame whose index
-            names the arms. They are centred and an intercept is added; columns that repeat
+            names the arms. They are standardised and an intercept is added; columns that repeat
             others do no harm.
         arms: the arm of each reward: its name, or its position if the features have no names.
         rewards: one number per entry of ``arms``.
-        level: of the interval of the share; tests are at 1 - level.
+        level: of the interval of the share, and the chance at which a verdict is sure.
+        randomised: the arms were chosen at random, without regard to rewards. Then there are
+            tests as well; for the log of a policy that learns they would be wrong.
+        probabilities: the chance with which each decision's arm was chosen. Where they show that
+            every arm always had the same chance, there are tests, too.
 
     >>> arms, rewards = [0, 0, 1, 1, 2, 2, 3, 3], [1, 2, 3, 4, 1, 2, 3, 4]
-    >>> diagnosis = diagnose([[0], [1], [2], [3]], arms, rewards)
+    >>> diagnosis = diagnose([[0], [1], [2], [3]], arms, rewards, randomised=True)
     >>> diagnosis.verdict, diagnosis.lack_of_fit.df1, diagnosis.lack_of_fit.df2
     ('not enough data', 2, 4)
     >>> round(diagnosis.lack_of_fit.statistic, 9)
@@ -66,108 +78,160 @@ def diagnose(features: Any, arms: Any, rewards: Any, *, level: float = 0.95) -> 
     positions = table.positions(arms)
     if positions.size != values.size:
         raise InvalidArgument("arms", f"{positions.size} arms", f"{values.size}, one per reward")
-    moments = shares.moments_of(positions, values, table.count)
+    if not isinstance(randomised, bool):
+        raise InvalidArgument("randomised", randomised, "True or False")
+    if probabilities is not None:
+        chances = vector("probabilities", probabilities, "reward", values.size)
+        if ((chances <= 0.0) | (chances > 1.0)).any():
+            raise InvalidArgument("probabilities", probabilities, "chances above 0 and at most 1")
+        randomised = randomised or chosen_at_random(positions, chances)
+    moments = moments_of(positions, values, table.count)
     played = np.unique(positions)
-    columns = shares.design(table.features[played])
-    counts: dict[str, Any] = {
+    columns = design(table.features[played])
+    clicks = bool(np.isin(values, (0.0, 1.0)).all())
+    if clicks:  # what was rounded is known exactly
+        moments = moments._replace(means=np.rint(moments.counts * moments.means) / moments.counts)
+    numbers: dict[str, Any] = {
         "level": level,
         "rewards": values.size,
         "played": played.size,
         "rank": columns.shape[1] - 1,
+        "scale": "log-odds" if clicks else "rewards",
+        "randomised": randomised,
+        "noise": None if math.isnan(moments.pooled) else moments.pooled,
     }
-    if reason := _untestable(values, columns, moments.freedom):
-        stderr = np.sqrt(moments.pooled / moments.counts)
-        fit = shares.extend_fit(table.features, played, shares.fit_of(columns, moments))
-        entries = _arm_parts(table, played, moments, stderr, fit, {})
-        noise = _or_none(moments.pooled)
-        return Diagnosis(UNKNOWN, reason, **counts, noise=noise, arms=entries)
-    test = shares.lack_of_fit(columns, moments)
-    differ = shares.lack_of_fit(columns[:, :1], moments).robust_p_value
-    noises = shares.noise_of(columns, moments)
-    profile = shares.Profile(columns, moments, noises)
-    split = shares.split_of(profile, noises, level)
-    total = split.explained + split.latent
-    share = Share(split.explained / total if total else None, split.low, split.high)
-    parts = shares.parts_of(profile, noises, split.latent)
-    per_arm = {**parts._asdict(), "p_value": shares.deviation_p_values(parts, noises)}
-    fit = shares.extend_fit(table.features, played, per_arm.pop("fit"))
-    stderr = np.sqrt(noises.arms / moments.counts)
+    if moments.freedom < 1 or np.ptp(values) == 0.0:
+        reason = (
+            "No arm has two rewards, so noise cannot be told from a latent part."
+            if moments.freedom < 1
+            else "All rewards are equal: there is nothing to explain."
+        )
+        noises = np.full(played.size, moments.pooled)
+        parts = arm_parts(table, played, moments, noises, None, clicks, level)
+        return Diagnosis(UNKNOWN, reason, **numbers, arms=parts)
+    noises = noise_of(columns, moments)
+    if clicks:
+        counts, sums = np.zeros((2, table.count))
+        counts[played], sums[played] = moments.counts, moments.counts * moments.means
+        split = split_of(click_belief(table.features, counts, sums))
+    else:
+        split = split_of(real_belief(table.features, played, moments, noises))
+    share = share_of(split, level)
+    verdict, reason = verdict_of(share, split.differ, level)
+    exact = played.size <= columns.shape[1]
+    if verdict == UNKNOWN and exact:
+        reason += (
+            f" {played.size} played arms are fitted exactly by an intercept and features of rank "
+            f"{columns.shape[1] - 1}: play more arms, or use fewer features."
+        )
+    if randomised and not exact:
+        numbers["lack_of_fit"] = lack_of_fit(columns, moments)
+        numbers["differ_p_value"] = lack_of_fit(columns[:, :1], moments).robust_p_value
     return Diagnosis(
-        *verdict_of(test, differ, share, level),
-        **counts,
-        lack_of_fit=test,
-        differ_p_value=differ,
+        verdict,
+        reason,
+        **numbers,
         share=share,
-        explained=split.explained,
-        latent=split.latent,
-        noise=noises.pooled,
-        arms=_arm_parts(table, played, moments, stderr, fit, per_arm),
+        explained=float(np.median(split.explained)),
+        latent=float(np.median(split.latent)),
+        arms=arm_parts(table, played, moments, noises, split, clicks, level),
     )
 
 
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
+def chosen_at_random(positions: IntArray, chances: FloatArray) -> bool:
+    """Whether every arm always had the same chance, as parts of one whole.
+
+    A policy that is sure of every choice says 1 each time; for more than one arm that is more
+    than a whole.
+    """
+    most, least = np.zeros((2, int(positions.max()) + 1))
+    least[:] = np.inf
+    np.maximum.at(most, positions, chances)
+    np.minimum.at(least, positions, chances)
+    played = most > 0.0
+    same = np.allclose(most[played], least[played], rtol=1e-6, atol=0.0)
+    return bool(same and most.sum() <= 1.0 + 1e-6)
 
 
-def _arm_parts(
+def share_of(split: Split, level: float) -> Share:
+    """The share and its interval, with the chances that the rules ask for."""
+    shares = split.shares
+    low, middle, high = np.quantile(shares, [0.5 - 0.5 * level, 0.5, 0.5 + 0.5 * level])
+    return Share(
+        float(middle),
+        float(low),
+        float(high),
+        most=float(np.mean(shares >= MOST)),
+        little=float(np.mean(shares <= LITTLE)),
+        some=float(np.mean(shares >= SOME)),
+        not_all=float(np.mean(shares <= 1.0 - SOME)),
+    )
+
+
+def verdict_of(share: Share, differ: float, level: float) -> tuple[str, str]:
+    """The verdict and its reason, where the share is known; ``differ`` is the chance that the
+    arms differ."""
+    if differ < level:
+        return UNKNOWN, "The arms do not differ measurably: there is nothing to explain yet."
+    size = share_text(share, level, " of the variance between arms")
+    if share.some >= level and share.not_all >= level:
+        return ROLF, (
+            f"The features explain {size}; something that no feature tells moves the arms, too."
+        )
+    if share.most >= level:
+        return TRUST, f"The features explain {size}; nothing else shows."
+    if share.little >= level:
+        return IGNORE, f"The features explain {size}: next to nothing, yet the arms differ."
+    if share.not_all >= level:
+        return ROLF, (
+            "Something that no feature tells moves the arms. "
+            f"The features explain {size}; whether they help at all is open."
+        )
+    return UNKNOWN, f"The features explain {size}: too wide to decide."
+
+
+def arm_parts(
     table: Arms,
     played: IntArray,
-    moments: shares.Moments,
-    stderr: FloatArray,
-    fit: FloatArray,
-    per_arm: Mapping[str, FloatArray],
+    moments: Moments,
+    noises: FloatArray,
+    split: Split | None,
+    clicks: bool,
+    level: float,
 ) -> list[ArmPart]:
-    """All arms: ``fit`` is (K,), everything else is for the played arms only."""
+    """All arms; ``moments`` and ``noises`` are for the played ones only."""
+    from scipy.special import ndtri
+
+    quantile = float(ndtri(0.5 + 0.5 * level))
     places = {int(position): place for place, position in enumerate(played)}
     out = []
     for position, label in enumerate(table.labels):
+        seen: dict[str, Any] = {}
         place = places.get(position)
-        if place is None:
-            out.append(ArmPart(label, 0, None, None, _or_none(fit[position])))
-            continue
-        rest: dict[str, Any] = {name: _or_none(values[place]) for name, values in per_arm.items()}
-        plays, mean = int(moments.counts[place]), float(moments.means[place])
-        error = _or_none(stderr[place])
-        out.append(ArmPart(label, plays, mean, error, _or_none(fit[position]), **rest))
+        if place is not None:
+            plays, mean = float(moments.counts[place]), float(moments.means[place])
+            seen["mean"] = mean
+            if not math.isnan(noises[place]):
+                error = math.sqrt(noises[place] / plays)
+                ends = (mean - quantile * error, mean + quantile * error)
+                low, high = wilson(mean, plays, quantile) if clicks else ends
+                seen |= {"mean_stderr": error, "mean_low": low, "mean_high": high}
+        if split is not None:
+            above, below = float(split.above[position]), float(split.below[position])
+            seen |= {
+                "fit": float(split.fit[position]),
+                "latent": float(split.parts[position]),
+                "latent_stderr": float(split.stderr[position]),
+                "shrinkage": float(split.shrinkage[position]),
+                "chance": max(above, below),
+            }
+        out.append(ArmPart(label, 0 if place is None else int(moments.counts[place]), **seen))
     return out
 
 
-def _untestable(values: FloatArray, columns: FloatArray, freedom: int) -> str | None:
-    """Why nothing can be tested, if so: rule 1."""
-    played, fitted = columns.shape
-    if freedom < 1:
-        return "No arm has two rewards, so noise cannot be told from a latent part."
-    if played <= fitted:
-        return (
-            f"{played} played arms are fitted exactly by an intercept and features of rank "
-            f"{fitted - 1}: nothing is left to test them on. Play more arms or use fewer features."
-        )
-    return "All rewards are equal: there is nothing to explain." if np.ptp(values) == 0.0 else None
-
-
-def verdict_of(test: LackOfFit, differ: float, share: Share, level: float) -> tuple[str, str]:
-    """Rules 2 and 3: the verdict and its reason."""
-    alpha = 1.0 - level
-    size = share_text(share, level, " of the variance between arms")
-    lack = f"lack of fit: {p_value_text(test.robust_p_value)}"
-    if test.robust_p_value <= alpha:
-        if share.high < TOO_LITTLE and share.low < NOTHING:
-            return IGNORE, (
-                f"The features explain {size}, not provably anything, yet the arms differ ({lack})."
-            )
-        reason = (
-            f"Something that no feature tells moves the arms ({lack}); the features explain {size}."
-        )
-        if share.low < NOTHING:
-            reason += " Whether they help at all is open."
-        return ROLF, reason
-    if share.low >= ENOUGH:
-        return TRUST, f"The features explain {size}, and nothing else shows ({lack})."
-    if differ > alpha:
-        equal = p_value_text(differ)
-        return UNKNOWN, (
-            f"The arms do not differ measurably ({equal}): there is nothing to explain yet."
-        )
-    return UNKNOWN, (
-        f"The features explain {size}: too wide to decide, though nothing else shows yet ({lack})."
-    )
+def wilson(rate: float, plays: float, quantile: float) -> tuple[float, float]:
+    """Wilson's interval of a rate; never outside 0 and 1."""
+    square = quantile * quantile / plays
+    middle = (rate + 0.5 * square) / (1.0 + square)
+    half = math.sqrt(square * (rate * (1.0 - rate) + 0.25 * square)) / (1.0 + square)
+    return min(middle - half, rate), max(middle + half, rate)

@@ -16,47 +16,59 @@ NAMED = 12  # more names than this would overlap
 
 
 class Point(NamedTuple):
-    """An arm: its name, fit, mean, half the length of the mean's interval, whether it deviates."""
+    """An arm: its name, fit, mean, the ends of the mean's interval, whether it deviates."""
 
     name: str
     fit: float
     mean: float
-    error: float
+    low: float
+    high: float
     deviates: bool
 
 
 def diagnosis_figure(
     points: Sequence[Point],
-    share: tuple[float | None, float, float] | None,
+    share: tuple[float, float, float] | None,
     *,
     title: str,
     note: str,
     level: float,
+    scale: str,
 ) -> Figure:
     """Two panels: means, and the split.
 
     ``points`` start with the arms that deviate, the surest first; ``share`` is the estimate and
-    the ends of its interval.
+    the ends of its interval; ``scale`` says of what the variance is split.
     """
     figure = new_figure(9.0, 5.2)
     left, right = figure.subplots(1, 2, width_ratios=[3.6, 1.0])
-    _means(left, points, level, share is not None)
-    _split(right, share, level)
+    if points:
+        _means(left, points, level)
+    else:
+        left.set_axis_off()
+        left.text(0.5, 0.5, "nothing to compare yet", ha="center", va="center", color=GREY)
+    _split(right, share, level, scale)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     figure.supxlabel(textwrap.fill(note, 125), x=0.01, ha="left", fontsize=8.5, color=GREY)
     return figure
 
 
-def _means(axes: Axes, points: Sequence[Point], level: float, tested: bool) -> None:
+def _means(axes: Axes, points: Sequence[Point], level: float) -> None:
     """Means with intervals against the fit; on the diagonal the features explain everything."""
-    groups = ((False, COLOURS[0], "o", "within chance"), (True, COLOURS[1], "D", "deviates"))
+    groups = (
+        (False, COLOURS[0], "o", "may follow the features"),
+        (True, COLOURS[1], "D", "deviates"),
+    )
     for deviates, colour, marker, label in groups:
         group = [point for point in points if point.deviates == deviates]
         if group:
             axes.errorbar(
                 [point.fit for point in group],
                 [point.mean for point in group],
-                [point.error for point in group],
+                [
+                    [point.mean - point.low for point in group],
+                    [point.high - point.mean for point in group],
+                ],
                 fmt=marker,
                 color=colour,
                 markersize=4.5,
@@ -83,45 +95,44 @@ def _means(axes: Axes, points: Sequence[Point], level: float, tested: bool) -> N
         )
     axes.set_xlabel("mean reward that the features give the arm")
     axes.set_ylabel(f"mean reward seen, and its {100.0 * level:.4g}% interval")
-    axes.set_title("Arms; dashed: features tell all (itself uncertain)", loc="left", fontsize=10)
-    if tested:
-        axes.legend(
-            loc="lower right",
-            bbox_to_anchor=(1.0, 0.99),
-            borderaxespad=0.2,
-            ncols=2,
-            frameon=False,
-            fontsize=8.5,
-            handletextpad=0.1,
-        )
+    axes.set_title("Arms; on the dashed line features tell all", loc="left", fontsize=10)
+    axes.legend(
+        loc="lower right",
+        bbox_to_anchor=(1.0, 0.99),
+        borderaxespad=0.2,
+        ncols=2,
+        frameon=False,
+        fontsize=8.5,
+        handletextpad=0.1,
+    )
     add_grid(axes)
 
 
-def _split(axes: Axes, share: tuple[float | None, float, float] | None, level: float) -> None:
+def _split(axes: Axes, share: tuple[float, float, float] | None, level: float, scale: str) -> None:
     """One bar: the variance between arms, split into what the features explain and the rest."""
     axes.set_title("Variance between arms", loc="left", fontsize=10)
+    axes.set_xlabel(f"of the {scale}" if scale != "rewards" else "")
     axes.set_xlim(-0.75, 0.75)
     axes.set_ylim(0.0, 1.0)
     axes.set_xticks([])
     axes.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0%", "25%", "50%", "75%", "100%"])
     axes.spines[["top", "right", "bottom"]].set_visible(False)
-    if share is None or share[0] is None:
-        axes.text(0.0, 0.5, "cannot\nbe split", ha="center", va="center", color=GREY)
     if share is None:
+        axes.text(0.0, 0.5, "cannot\nbe split", ha="center", va="center", color=GREY)
         axes.set_axis_off()
         return
     estimate, low, high = share
-    if estimate is not None:
-        axes.bar(-0.15, estimate, width=0.6, color=COLOURS[0])
-        axes.bar(-0.15, 1.0 - estimate, width=0.6, bottom=estimate, color=COLOURS[5])
-        for middle, part, name in (
-            (0.5 * estimate, estimate, "features"),
-            (0.5 + 0.5 * estimate, 1.0 - estimate, "latent"),
-        ):
-            if part >= 0.06:
-                colour = "white" if name == "features" else "black"
-                text = f"{name}\n{part:.0%}" if part >= 0.12 else f"{name} {part:.0%}"
-                axes.text(-0.15, middle, text, ha="center", va="center", fontsize=8.5, color=colour)
+    axes.bar(-0.15, estimate, width=0.6, color=COLOURS[0])
+    axes.bar(-0.15, 1.0 - estimate, width=0.6, bottom=estimate, color=COLOURS[5])
+    for middle, part, name in (
+        (0.5 * estimate, estimate, "features"),
+        (0.5 + 0.5 * estimate, 1.0 - estimate, "latent"),
+    ):
+        if part >= 0.06:
+            colour = "white" if name == "features" else "black"
+            text = f"{name}\n{part:.0%}" if part >= 0.12 else f"{name} {part:.0%}"
+            size = 8.5 if part >= 0.12 else 7.5
+            axes.text(-0.15, middle, text, ha="center", va="center", fontsize=size, color=colour)
     axes.plot([0.3, 0.3], [low, high], color="black", linewidth=1.5, clip_on=False)
     for end in (low, high):
         axes.plot([0.25, 0.35], [end, end], color="black", linewidth=1.5, clip_on=False)

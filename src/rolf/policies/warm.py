@@ -33,13 +33,15 @@ def warm(policy: Policy) -> None:
 
 
 def warm_posterior() -> None:
-    """Compile what intervals and the chances of being best need, of any policy's arms."""
+    """Compile what intervals and the chances of being best need, of any policy's arms, and what a
+    diagnosis needs."""
     from rolf.policies.rolf_bayes import RoLFBayes
 
-    policy = RoLFBayes([[0.0], [1.0]], seed=0)
-    policy.learn([0, 1], [0.0, 1.0])
-    policy.intervals()
-    policy.best(draws=2)
+    for rewards in ("real", "binary"):
+        policy = RoLFBayes([[0.0], [1.0]], rewards=rewards, seed=0)
+        policy.learn([0, 1], [0.0, 1.0])
+        policy.intervals()
+        policy.best(draws=2)
 
 
 def _small_copy(policy: Policy) -> Policy | None:

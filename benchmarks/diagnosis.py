@@ -1,0 +1,162 @@
+"""How often is a diagnosis right? Logs of every policy, in which the truth is known.
+
+    python benchmarks/diagnosis.py            # about 5 minutes on one core
+    python benchmarks/diagnosis.py --quick    # half a minute, few logs
+    python benchmarks/diagnosis.py --sparse   # four of five arms have the same latent part
+
+Every log has 20 to 60 arms and 1 to 8 features, of which standard normal x_a'm and latent parts
+u_a, both scaled to their share of the variance over the arms, make the means: with Gaussian noise,
+twice as large as the means' spread, or as log-odds of clicks with a spread of 0.7 and a mean rate
+of 2, 10 or 30%. Policies play 500, 3,000 or 20,000 rounds of them; "uniform" is random choice.
+
+For each group of logs: how often the 90% interval covers the true share; how often the verdict is
+confident and wrong ("trust the features" below a share of 0.8, "ignore the features" above 0.2);
+and how often each verdict is given. Both are at level 0.9.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+import warnings
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rolf.diagnosis import IGNORE, ROLF, TRUST, UNKNOWN, diagnose
+from rolf.environments.problem import Problem
+from rolf.policies.registry import policy_class, policy_classes
+from rolf.simulation.loop import play_policy, ready_loop
+from rolf.text import format_table
+
+LEVEL = 0.9
+SHARES = (0.0, 0.5, 0.9, 1.0)
+ROUNDS = (500, 3000, 20000)
+RATES = (0.02, 0.1, 0.3, None)  # of clicks; None: Gaussian noise
+BINARY = "rolf-bayes, binary"
+CLICKS_ONLY = (BINARY, "kl-ucb", "beta-ts")
+
+
+class Outcome(NamedTuple):
+    policy: str
+    rate: float | None
+    share: float
+    rounds: int
+    low: float
+    high: float
+    verdict: str
+
+    @property
+    def covered(self) -> bool:
+        return self.low - 1e-9 <= self.share <= self.high + 1e-9
+
+    @property
+    def wrong(self) -> bool:
+        trusted = self.verdict == TRUST and self.share < 0.8
+        return trusted or (self.verdict == IGNORE and self.share > 0.2)
+
+
+def draw_problem(
+    rng: np.random.Generator, share: float, rate: float | None, sparse: bool = False
+) -> Problem:
+    """A problem in which the features explain exactly this share."""
+    arms, size = int(rng.integers(20, 61)), int(rng.integers(1, 9))
+    features = rng.standard_normal((arms, size))
+    parts = [features @ rng.standard_normal(size), rng.standard_normal(arms)]
+    if sparse:
+        parts[1][arms // 5 :] = 0.0
+    observed, latent = [(part - part.mean()) / part.std() for part in parts]
+    means = np.sqrt(share) * observed + np.sqrt(1.0 - share) * latent
+    if rate is None:
+        return Problem(features, 0.5 * means, 1.0)
+    low, high = -15.0, 5.0
+    for _ in range(60):  # the level at which the mean rate is as wanted
+        level = 0.5 * (low + high)
+        rates = 1.0 / (1.0 + np.exp(-level - 0.7 * means))
+        low, high = (level, high) if rates.mean() < rate else (low, level)
+    return Problem(features, rates, rewards="bernoulli")
+
+
+def play(policy: str, problem: Problem, rounds: int, seed: int) -> tuple[Any, Any]:
+    """Arms and rewards of a log.
+
+    The engine keeps the regret alone. Its steps tell the arms, and the noise is drawn again.
+    """
+    if policy == "uniform":
+        arms = np.random.default_rng([seed, 0]).integers(problem.means.size, size=rounds)
+    else:
+        options = {"rewards": "binary"} if policy == BINARY else {}
+        build: Any = policy_class("rolf-bayes" if policy == BINARY else policy)
+        regret = np.empty(rounds)
+        loop = ready_loop(build, problem, options)
+        noise = np.random.default_rng([seed, 1])
+        play_policy(build(problem.features, seed=seed, **options), problem, noise, regret, loop)
+        gaps = problem.means.max() - problem.means
+        order = np.argsort(gaps)
+        borders = 0.5 * (gaps[order][1:] + gaps[order][:-1])
+        arms = order[np.searchsorted(borders, np.diff(regret, prepend=0.0))]
+    rng, means = np.random.default_rng([seed, 1]), problem.means[arms]
+    if problem.rewards == "bernoulli":
+        return arms, (rng.random(rounds) < means).astype(float)
+    return arms, means + problem.noise * rng.standard_normal(rounds)
+
+
+def measure(repeats: int, rounds: Iterable[int], sparse: bool) -> list[Outcome]:
+    policies = ["uniform", BINARY, *(cls.name for cls in policy_classes() if not cls.varying)]
+    cases = itertools.product(range(repeats), policies, RATES, SHARES, rounds)
+    out = []
+    for seed, (_, policy, rate, share, length) in enumerate(cases):
+        if rate is None and policy in CLICKS_ONLY:
+            continue
+        problem = draw_problem(np.random.default_rng(seed), share, rate, sparse)
+        arms, rewards = play(policy, problem, length, seed)
+        found = diagnose(problem.features, arms, rewards, level=LEVEL)
+        low, high = (found.share.low, found.share.high) if found.share else (0.0, 1.0)
+        out.append(Outcome(policy, rate, share, length, low, high, found.verdict))
+    return out
+
+
+def rows_of(name: str, outcomes: list[Outcome], key: Any) -> list[list[str]]:
+    """One row per group."""
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(str(key(outcome)), []).append(outcome)
+    out = []
+    for group, members in groups.items():
+        said = [outcome.verdict for outcome in members]
+        shares = [np.mean([outcome.covered for outcome in members])]
+        shares += [np.mean([outcome.wrong for outcome in members])]
+        shares += [said.count(verdict) / len(said) for verdict in (TRUST, ROLF, IGNORE, UNKNOWN)]
+        out.append([f"{name} {group}".strip(), str(len(members)), *(f"{x:.1%}" for x in shares)])
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="few and short logs")
+    parser.add_argument("--sparse", action="store_true", help="few arms have a latent part")
+    parser.add_argument("--repeats", type=int, default=5, help="logs of every kind")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    started = time.perf_counter()
+    repeats, rounds = (1, ROUNDS[:2]) if args.quick else (args.repeats, ROUNDS)
+    outcomes = measure(repeats, rounds, args.sparse)
+    head = ["logs", "number", "covered", "wrong", "trust", "RoLF", "ignore", "not enough"]
+    rates = {rate: f"clicks at {rate:.0%}" if rate else "Gaussian noise" for rate in RATES}
+    easy = [
+        one for one in outcomes if one.rounds == ROUNDS[-1] and one.policy in ("uniform", "ucb")
+    ]
+    rows = rows_of("all", outcomes, lambda one: "")
+    rows += rows_of("share", outcomes, lambda one: one.share)
+    rows += rows_of("rounds", outcomes, lambda one: one.rounds)
+    rows += rows_of("", outcomes, lambda one: rates[one.rate])
+    rows += rows_of("", outcomes, lambda one: one.policy)
+    rows += rows_of(f"uniform and ucb, {ROUNDS[-1]} rounds, share", easy, lambda one: one.share)
+    print(format_table([head, *rows]))
+    print(f"\n{time.perf_counter() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""What a log says without any prior: moments and noise of the arms, and a test of lack of fit.
+
+For each played arm the number N_a of its rewards, their mean y_a and their variance s_a^2 are
+known.
+
+Lack of fit, that is, whether more than the features moves the means: least squares of y_a on the
+features with weights N_a leaves
+    R = sum N_a (y_a - fit_a)^2 = z'Mz,   z_a = sqrt(N_a) y_a, M a projection of rank df1.
+The F test compares R / df1 with the pooled variance, and is exact for equal normal noise. The
+robust test divides R by its expectation sum M_aa s_a^2 and matches degrees of freedom (Box;
+Brown and Forsythe), so the noise need not be equal. Both hold only where arms were chosen without
+regard to rewards: a policy leaves an arm after bad luck and stays after good, which moves y_a.
+
+The noise s_a of an arm is its own variance, shrunk towards a line in the fitted mean as far as
+it is itself uncertain (credibility, with the kurtosis of the rewards).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rolf.types import FloatArray, IntArray
+
+
+class Moments(NamedTuple):
+    """Per played arm, (K,): number of rewards, their mean, variance and sum of fourth powers."""
+
+    counts: FloatArray
+    means: FloatArray
+    variances: FloatArray  # zero for arms with one reward
+    fourths: FloatArray  # of deviations from the arm's mean
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom within arms."""
+        return int(self.counts.sum()) - self.counts.size
+
+    @property
+    def pooled(self) -> float:
+        """Variance within arms; nan without repeated rewards."""
+        freedom = self.freedom
+        return float((self.counts - 1.0) @ self.variances) / freedom if freedom else np.nan
+
+
+@dataclass(frozen=True)
+class LackOfFit:
+    """The test of whether more than the features moves the arms' means.
+
+    ``p_value`` is the F test's, for equal noise; ``robust_p_value`` allows for unequal noise.
+    """
+
+    statistic: float
+    df1: int
+    df2: int
+    p_value: float
+    robust_p_value: float
+
+
+def moments_of(positions: IntArray, rewards: FloatArray, arms: int) -> Moments:
+    """Moments of every arm with a reward, in the order of the arms."""
+    counts = np.bincount(positions, minlength=arms).astype(np.float64)
+    played = counts > 0.0
+    centre = float(rewards.mean())  # rewards far from zero would lose digits
+    shifted = rewards - centre
+    means = np.bincount(positions, shifted, arms) / np.maximum(counts, 1.0)
+    residuals = shifted - means[positions]
+    variances = np.bincount(positions, residuals**2, arms) / np.maximum(counts - 1.0, 1.0)
+    # Rewards that never vary within an arm still carry rounding; a variance of exactly zero
+    # would make every difference infinitely sure.
+    digits = max(1e-9 * float(np.abs(shifted).max()), 1e-13 * abs(centre))
+    within = float((counts - 1.0)[played] @ variances[played])
+    if within <= (counts.sum() - played.sum()) * digits**2:
+        variances[counts > 1.0] = digits**2
+    fourths = np.asarray(np.bincount(positions, residuals**4, arms), dtype=np.float64)
+    return Moments(counts[played], (means + centre)[played], variances[played], fourths[played])
+
+
+def design(features: FloatArray) -> FloatArray:
+    """(K, 1 + rank): an intercept and an orthonormal basis of the centred features."""
+    centred = features - features.mean(axis=0)
+    spread = np.abs(centred).max(axis=0)
+    # the error of rounding, largest in columns far from zero
+    digits = float(np.finfo(np.float64).eps) * np.abs(features).max(axis=0)
+    constant = spread <= 8.0 * digits
+    scale = np.where(constant, 1.0, spread)
+    left, singular, _ = np.linalg.svd(np.where(constant, 0.0, centred / scale), full_matrices=False)
+    noise = max(8.0 * float((digits / scale)[~constant].max(initial=0.0)), 1e-15)
+    rank = int(np.count_nonzero(singular > noise * max(features.shape)))
+    return np.column_stack([np.ones(len(features)), left[:, :rank]])
+
+
+def fit_of(columns: FloatArray, moments: Moments) -> FloatArray:
+    """Least squares of the arms' means, weighted by their numbers of rewards."""
+    root = np.sqrt(moments.counts)
+    centre = float(moments.means.mean())
+    targets = root * (moments.means - centre)
+    coefficients = np.linalg.lstsq(columns * root[:, None], targets, rcond=None)[0]
+    return np.asarray(centre + columns @ coefficients, dtype=np.float64)
+
+
+def lack_of_fit(columns: FloatArray, moments: Moments) -> LackOfFit:
+    """F test and robust test of a linear model of the arms' means."""
+    from scipy.special import fdtrc
+
+    counts, variances = moments.counts, moments.variances
+    root = np.sqrt(counts)
+    basis = np.linalg.qr(columns * root[:, None])[0]
+    scaled = root * (moments.means - moments.means.mean())
+    left = scaled - basis @ (basis.T @ scaled)
+    df1, df2 = columns.shape[0] - columns.shape[1], moments.freedom
+    residual = float(left @ left)
+    statistic = residual / df1 / moments.pooled
+    diagonal = 1.0 - np.einsum("ab,ab->a", basis, basis)  # of M
+    # an arm with one reward, or with the same one each time, says nothing about its noise
+    silent = variances <= 1e-12 * moments.pooled
+    filled = np.where(silent, moments.pooled, variances)
+    expected = float(diagonal @ filled)
+    crossed = (basis.T * filled) @ basis
+    square = float((1.0 - 2.0 * (1.0 - diagonal)) @ filled**2 + np.sum(crossed**2))
+    # the weights of the other arms' variances in the expectation
+    freedom = counts[~silent] - 1.0
+    weights = diagonal[~silent] + float(diagonal[silent].sum()) * freedom / df2
+    uncertainty = float(np.sum((weights * variances[~silent]) ** 2 / freedom))
+    robust = fdtrc(expected**2 / square, expected**2 / uncertainty, residual / expected)
+    return LackOfFit(statistic, df1, df2, float(fdtrc(df1, df2, statistic)), float(robust))
+
+
+def noise_of(columns: FloatArray, moments: Moments) -> FloatArray:
+    """The variance of a reward of every arm (K,); equal where the data do not say otherwise."""
+    counts, variances, pooled = moments.counts, moments.variances, moments.pooled
+    freedom = counts - 1.0
+    weight = freedom / freedom.sum()
+    # 3 for normal rewards, for which it makes the sum of fourth powers unbiased
+    kurtosis = float(moments.fourths.sum()) / float((freedom**2 / counts).sum()) / pooled**2
+    # relative variance of a variance with one degree of freedom
+    uncertainty = max(kurtosis, 3.0) - 1.0
+    fit = fit_of(columns, moments) - moments.means.mean()
+    along = fit - weight @ fit
+    line = np.full(counts.size, pooled)
+    if (length := float(weight @ along**2)) > 1e-24 * float(np.abs(fit).max()) ** 2:
+        slope = float((weight * along) @ variances) / length
+        error = uncertainty * pooled**2 * float(weight @ along**2) / freedom.sum() / length**2
+        kept = max(0.0, 1.0 - 2.0 * error / slope**2) if slope else 0.0
+        line = np.maximum(pooled + kept * slope * along, 0.1 * pooled)
+    sampling = uncertainty / np.maximum(freedom, 1.0) * line**2
+    excess = max(0.0, float(weight @ ((variances - line) ** 2 - sampling)))
+    trust = np.where(freedom > 0.0, excess / (excess + sampling), 0.0)
+    return np.asarray(line + trust * (variances - line), dtype=np.float64)

@@ -1,0 +1,228 @@
+"""How much of the variance between arms do features explain? The posterior of the share.
+
+The model is RoLF-Bayes's: the mean reward of arm a is c + x_a'm + u_a, and how large the observed
+part x_a'm, the latent part u_a and the noise are is unknown (``estimators/scales.py``). For
+rewards of 0 and 1 the same stands for the log-odds of a reward of 1
+(``estimators/linked_posterior.py``). How the arms were chosen does not enter: given the rewards
+that were seen, the likelihood is the same for every rule that chose on what it had seen.
+
+Every component of the posterior has a variance between arms and a share of it that the observed
+part has; both ends, "nothing" and "everything", have a prior weight of their own. What is asked
+is the share of *these* arms, V / (V + T) with V and T the variances of x_a'm and u_a over the
+arms, not that of all arms that there could be. Given a component, c and m are normal with mean t
+and covariance C, and given those the latent parts are independent:
+
+    t = C Z'(f b),    u_a ~ N(l f_a (b_a - W_a z_a'(c, m)), l f_a),    f_a = 1/(1 + l W_a),
+
+in the notation of ``estimators/components.py``, with W_a = N_a and b_a the sum of the rewards; of
+0 and 1, W_a = N_a h'(r_a) and b_a = W_a r_a + sum - N_a h(r_a) at the mode r. Draws of them, always
+from the same streams, are draws of the share.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rolf.diagnosis.moments import Moments
+from rolf.estimators.components import Components, Posterior, no_components, refresh, standard_rows
+from rolf.estimators.linked_posterior import LinkedBelief, LinkedPosterior, refresh_linked
+from rolf.estimators.links import CLICKS, linked
+from rolf.types import FloatArray, IntArray
+
+DRAWS = 4096
+#: shares of the observed part, and their prior weights
+SHARES = np.array([0.0, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0])
+WEIGHTS = np.array([0.15, 0.07, 0.07, 0.08, 0.09, 0.08, 0.09, 0.08, 0.07, 0.07, 0.15])
+#: a part of this size, relative to the least variance between arms of the grid, is nothing
+NOTHING = 1e-6
+#: steps of the variance between arms, as a factor; 2 is too coarse where 200 arms determine it well
+STEP = 1.4
+
+
+class Belief(NamedTuple):
+    """What is believed of the arms, component by component, in the notation above.
+
+    ``degrees`` of freedom of the noise are infinite for rewards of 0 and 1; ``differ`` is the
+    chance that the arms differ at all, had it been a half before; ``centre`` was taken off all
+    rewards.
+    """
+
+    weights: FloatArray  # (G,)
+    noises: FloatArray  # (G,)
+    degrees: float
+    cov: FloatArray  # C (G, D, D)
+    rows: FloatArray  # Z (K, D)
+    latent: FloatArray  # l (G,)
+    loose: FloatArray  # f (G, K)
+    curvature: FloatArray  # W (G, K)
+    pull: FloatArray  # b (G, K)
+    shares: FloatArray  # (G,)
+    differ: float
+    centre: float
+
+
+class Split(NamedTuple):
+    """Draws (DRAWS,) of the variance over the arms of what the features explain and of what is
+    latent; and of every arm (K,), in units of rewards: what the features give it, its latent part,
+    the deviation of that, the chance that it is above and below zero, and how much of what was
+    seen of it is believed."""
+
+    explained: FloatArray
+    latent: FloatArray
+    fit: FloatArray
+    parts: FloatArray
+    stderr: FloatArray
+    above: FloatArray
+    below: FloatArray
+    shrinkage: FloatArray
+    differ: float
+
+    @property
+    def shares(self) -> FloatArray:
+        """Draws of the share; zero where nothing varies."""
+        total = self.explained + self.latent
+        return np.divide(self.explained, total, out=np.zeros(total.size), where=total > 0.0)
+
+
+def real_belief(
+    features: FloatArray, played: IntArray, moments: Moments, noises: FloatArray
+) -> Belief:
+    """Of rewards with normal noise, given its variance in every played arm.
+
+    Rewards are weighted so that the noise of all is the same, and the weights add up to the number
+    of rewards.
+    """
+    noise = moments.counts.sum() / (moments.counts / noises).sum()
+    weights = noise / noises
+    centre = float(moments.means.mean())
+    means = moments.means - centre
+    within = weights * (moments.counts - 1.0) * moments.variances
+    counts, sums, squares = np.zeros((3, features.shape[0]))
+    counts[played] = weights * moments.counts
+    sums[played] = counts[played] * means
+    squares[played] = within + sums[played] * means
+    # the least variance between arms is too small to be seen, the most is more than was seen
+    most = 30.0 * max(float(means.var()) / noise, 1.0 / counts.max())
+    least = max(0.1 / (counts.max() * np.sqrt(played.size)), 3e-9 * most)
+    grid = Posterior(*standard_rows(features), *_grid(least, most), 0.0)
+    components = no_components(grid)
+    refresh(grid, components, counts, sums, squares)
+    degrees = float(counts.sum()) - 1.0
+    return _belief(grid, components, degrees, counts, sums, centre)
+
+
+def click_belief(features: FloatArray, counts: FloatArray, sums: FloatArray) -> Belief:
+    """Of rewards of 0 and 1, from the counts and sums of all arms (K,)."""
+    grid = LinkedPosterior(*standard_rows(features), *_grid(3e-4, 20.0), 1.0, CLICKS)
+    components = no_components(grid)
+    counts_then, sums_then = np.zeros((2, counts.size))
+    modes = np.zeros((grid.latent.size, counts.size))
+    belief = LinkedBelief(counts, sums, counts_then, sums_then, modes, components)
+    refresh_linked(grid, belief, True)
+    rates = linked(CLICKS, modes.ravel()).reshape(modes.shape)
+    curvature = counts * rates * (1.0 - rates)
+    pull = curvature * modes + sums - counts * rates
+    return _belief(grid, components, math.inf, curvature, pull, 0.0)
+
+
+def _grid(least: float, most: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Observed and latent scale and log prior weight: variances between arms from ``least`` to
+    ``most``, log-uniform, times all shares."""
+    steps = int(np.ceil(np.log(most / least) / np.log(STEP))) + 1
+    total = np.repeat(np.geomspace(least, most, steps), SHARES.size)
+    share = np.tile(SHARES, steps)
+    prior = np.log(np.tile(WEIGHTS, steps) / steps)
+    nothing = NOTHING * least
+    return np.maximum(total * share, nothing), np.maximum(total * (1.0 - share), nothing), prior
+
+
+def _belief(
+    grid: Any,
+    components: Components,
+    degrees: float,
+    curvature: FloatArray,
+    pull: FloatArray,
+    centre: float,
+) -> Belief:
+    evidence = components.evidence
+    noises = evidence.errors / degrees if math.isfinite(degrees) else np.ones(grid.latent.size)
+    least = slice(0, SHARES.size)  # the components in which the arms hardly differ
+    odds = evidence.weights[least].sum() / np.exp(grid.prior[least]).sum()
+    return Belief(
+        evidence.weights,
+        noises,
+        degrees,
+        components.cov,
+        grid.rows,
+        grid.latent,
+        components.loose,
+        np.broadcast_to(curvature, components.loose.shape),
+        np.broadcast_to(pull, components.loose.shape),
+        np.tile(SHARES, grid.latent.size // SHARES.size),
+        1.0 / (1.0 + float(odds)),
+        centre,
+    )
+
+
+def split_of(belief: Belief) -> Split:
+    """Draw from the joint posterior of the observed and the latent part of all arms."""
+    arms = belief.rows.shape[0]
+    explained, latent, fit, parts, squares, above, below = [], [], *np.zeros((5, arms))
+    cumulated = np.cumsum(belief.weights) / belief.weights.sum()
+    numbers = np.diff(np.round(DRAWS * cumulated), prepend=0.0).astype(int)
+    for g in np.flatnonzero(numbers):
+        # a stream for each component: rounding in one then moves no other
+        level, moved, hidden = _draw(belief, int(g), int(numbers[g]), np.random.default_rng(g))
+        observed = level + moved
+        explained.append(moved.var(axis=1))
+        latent.append(hidden.var(axis=1))
+        above += (hidden > 0.0).sum(axis=0)
+        below += (hidden < 0.0).sum(axis=0)
+        if math.isinf(belief.degrees):  # from log-odds to rates
+            hidden = _rates(observed + hidden)
+            observed = _rates(observed)
+            hidden -= observed
+        fit += observed.sum(axis=0)
+        parts += hidden.sum(axis=0)
+        squares += (hidden**2).sum(axis=0)
+    parts /= DRAWS
+    return Split(
+        np.concatenate(explained),
+        np.concatenate(latent),
+        fit / DRAWS + belief.centre,
+        parts,
+        np.sqrt(np.maximum(squares / DRAWS - parts**2, 0.0)),
+        above / DRAWS,
+        below / DRAWS,
+        belief.weights @ (1.0 - belief.loose),
+        belief.differ,
+    )
+
+
+def _draw(
+    belief: Belief, g: int, number: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Draws of c (number, 1), x_a'm and u_a (number, K) in a component."""
+    rows, loose, latent = belief.rows, belief.loose[g], belief.latent[g]
+    scale = np.full((number, 1), np.sqrt(belief.noises[g]))
+    if math.isfinite(belief.degrees):
+        scale *= np.sqrt(belief.degrees / rng.chisquare(belief.degrees, (number, 1)))
+    values, vectors = np.linalg.eigh(belief.cov[g])
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T  # no sign is left to chance
+    coef = belief.cov[g] @ (rows.T @ (loose * belief.pull[g]))
+    coefs = coef + scale * (rng.standard_normal((number, coef.size)) @ root)
+    if belief.shares[g] == 0.0:
+        coefs[:, 1:] = 0.0
+    level, moved = coefs[:, :1], coefs[:, 1:] @ rows[:, 1:].T
+    hidden = latent * loose * (belief.pull[g] - belief.curvature[g] * (level + moved))
+    hidden += scale * np.sqrt(latent * loose) * rng.standard_normal(hidden.shape)
+    if belief.shares[g] == 1.0:
+        hidden[:] = 0.0
+    return level, moved, hidden
+
+
+def _rates(values: FloatArray) -> FloatArray:
+    return linked(CLICKS, values.ravel()).reshape(values.shape)
