@@ -262,7 +262,7 @@ def bounds_by_hand(posterior, waiting, width):
 
 
 @BOTH
-@pytest.mark.parametrize("horizon", [None, 40])
+@pytest.mark.parametrize("horizon", [None, 80])
 def test_decisions_have_the_largest_bound(name, horizon):
     """The bound by hand, from the posterior's components and with decisions that wait; with a
     horizon until it is over, and beyond."""
@@ -271,7 +271,7 @@ def test_decisions_have_the_largest_bound(name, horizon):
     rng = np.random.default_rng(5)
     waiting = np.zeros(7)
     pending, bonus_decided = [], 0
-    for turn in range(90):
+    for turn in range(100):
         if turn >= 9:
             width = math.sqrt(2.0**2 + 2.0 * math.log(1.0 + (turn + 1) / 300.0))
             if horizon and turn < horizon:
@@ -289,4 +289,4 @@ def test_decisions_have_the_largest_bound(name, horizon):
             told = pending.pop(0)
             waiting[told.arm] -= 1
             policy.tell(told, 3.0 + 0.2 * told.arm + rng.standard_normal())
-    assert bonus_decided > 10  # the bonus decided often enough to be tested
+    assert bonus_decided > (3 if horizon else 10)  # the bonus decided often enough to be tested
