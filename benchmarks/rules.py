@@ -6,13 +6,14 @@ Each is RoLF-Bayes with another bound: the same model, the same scales, the same
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.estimators.bounds import upper_bounds
-from rolf.estimators.mixture import Believed, believed, mixture
-from rolf.kernel import implement
+from rolf.estimators.bounds import Bonus, upper_bounds
+from rolf.estimators.mixture import Believed, believed
+from rolf.kernel import implement, shared
 from rolf.policies.composition import Params
 from rolf.policies.rolf_bayes import RoLFBayes
 from rolf.policies.rules import Optimistic, Situation, bounds
@@ -37,10 +38,14 @@ class PlugIn(NamedTuple):
     width: float
 
 
+@shared
+def _bounds_of(known: Believed, width: float, now: Situation) -> tuple[FloatArray, FloatArray]:
+    bonus = Bonus(width, 0.0, math.inf)
+    return upper_bounds(now.model, now.belief, known, now.waiting, now.available, bonus)
+
+
 def _steady(bound: Steady, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
-    mean, variance, noise = mixture(believed(now.model, now.belief, now.features))
-    width = bound.width
-    return mean, upper_bounds(now.model, now.belief, mean, variance, noise, now.waiting, width)
+    return _bounds_of(believed(now.model, now.belief, now.features), bound.width, now)
 
 
 def _tempered(bound: Tempered, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
@@ -48,18 +53,15 @@ def _tempered(bound: Tempered, now: Situation, round: int) -> tuple[FloatArray, 
     powers = known.weights**0.4
     weights = powers / powers.sum()
     flat = Believed(weights, known.means, known.variances, known.noises)
-    mean, variance, noise = mixture(flat)
-    width = bound.width
-    return mean, upper_bounds(now.model, now.belief, mean, variance, noise, now.waiting, width)
+    return _bounds_of(flat, bound.width, now)
 
 
 def _plug_in(bound: PlugIn, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
     known = believed(now.model, now.belief, now.features)
     alone = np.zeros(known.weights.size)
     alone[np.argmax(known.weights)] = 1.0
-    mean, variance, noise = mixture(Believed(alone, known.means, known.variances, known.noises))
-    width = bound.width
-    return mean, upper_bounds(now.model, now.belief, mean, variance, noise, now.waiting, width)
+    one = Believed(alone, known.means, known.variances, known.noises)
+    return _bounds_of(one, bound.width, now)
 
 
 implement(Steady, {bounds: _steady})
@@ -72,7 +74,7 @@ class _OtherBound(RoLFBayes):
 
     bound: type
 
-    def __init__(self, features: Any, *, width: float = 2.75, seed: Seed = None) -> None:
+    def __init__(self, features: Any, *, width: float = 2.25, seed: Seed = None) -> None:
         super().__init__(features, width=width, seed=seed)
         self.params = Params(self.params.model, Optimistic(self.bound(width)))
 

@@ -1,8 +1,6 @@
 """Upper bounds from a posterior over the scales: quantiles of what is believed of each arm.
 
-An arm's bound is exceeded with a chance, given in deviations of a normal distribution: ``width``
-for an arm of which little is known, falling to ``SETTLED`` of that for an arm of which one more
-reward would teach little. Over all components together: where most of them say that an arm is
+An arm's bound is exceeded with a chance, given in deviations of a normal distribution. Over all components together: where most of them say that an arm is
 hopeless but a few allow it to be the best one, the quantile sees those, as no number of standard
 deviations would. Decisions that wait narrow an arm as their rewards will.
 """
@@ -10,7 +8,7 @@ deviations would. Decisions that wait narrow an arm as their rewards will.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,15 +17,29 @@ from rolf.estimators.operations import Table
 from rolf.kernel import kernel, looped, shared
 from rolf.types import FloatArray, IntArray
 
-#: the bonus of an arm that is well known, as a share of that of an unknown one, and the
-#: variance, in units of the noise's, at which it is half way
+#: the bonus of an arm that is well known, as a share of that of an unknown one; the variance, in
+#: units of the noise's, at which it is half way; and the rounds after which the bonus grows
 SETTLED = 0.55
 HALFWAY = 0.1
+STEADY = 300.0
 #: error of the logarithm of a chance, and the steps in which it is reached at the latest
 CLOSE = 1e-9
 STEPS = 100
 #: deviations beyond which a normal distribution has ended
 FAR = 8.0
+
+
+class Bonus(NamedTuple):
+    """How far above its mean the bound of an arm is, in deviations.
+
+    Of an arm of which little is known ``width`` to begin with; later sqrt(width^2 + 2 ``growth``),
+    but at most ``limit``. An arm of which one more reward would teach little has SETTLED of the
+    width and of the limit, and half of the growth.
+    """
+
+    width: float
+    growth: float
+    limit: float
 
 
 @kernel
@@ -37,7 +49,7 @@ def upper_bounds(
     known: Believed,
     waiting: FloatArray,
     available: IntArray,
-    width: float,
+    bonus: Bonus,
 ) -> tuple[FloatArray, FloatArray]:
     """Mean of every arm (K,) and its upper bound (K,), exact for the available arms with the
     largest bounds and at most that for the others."""
@@ -45,9 +57,12 @@ def upper_bounds(
 
 
 @shared
-def deviations(width: float, ratio: float) -> float:
-    """The bonus in deviations, given an arm's variance in units of the noise's."""
-    return width * (SETTLED + (1.0 - SETTLED) * ratio / (ratio + HALFWAY))
+def deviations(bonus: Bonus, ratio: float) -> float:
+    """The bonus of an arm with this variance in units of the noise's."""
+    fresh = ratio / (ratio + HALFWAY)
+    share = SETTLED + (1.0 - SETTLED) * fresh
+    grown = math.sqrt((share * bonus.width) ** 2 + (1.0 + fresh) * bonus.growth)
+    return min(grown, share * bonus.limit)
 
 
 @shared
@@ -120,7 +135,7 @@ def quantile(
 
 @looped
 def normal_bounds(
-    known: Believed, waiting: FloatArray, available: IntArray, width: float
+    known: Believed, waiting: FloatArray, available: IntArray, bonus: Bonus
 ) -> tuple[FloatArray, FloatArray]:
     """Bounds for rewards with normal noise. While all rewards were equal, the least known arm
     comes first."""
@@ -136,12 +151,15 @@ def normal_bounds(
     for a in range(mean.size):
         ratio = variance[a] / noise
         ratio /= 1.0 + waiting[a] * ratio
-        reach[a] = deviations(width, ratio)
+        reach[a] = deviations(bonus, ratio)
         upper[a] = mean[a] + reach[a] * math.sqrt(noise * ratio)  # if it were normal
     for a in available:
         if upper[a] > upper[first]:
             first = a
-    count, least = 0, 0.01 * tail(width)  # what lighter components say does not matter
+    count, least = (
+        0,
+        0.01 * tail(deviations(bonus, 1e9)),
+    )  # what lighter components say does not matter
     for g in range(known.weights.size):
         count += 1 if known.weights[g] > least else 0
     weights, means, spreads = np.empty(count), np.empty(count), np.empty(count)
@@ -175,9 +193,9 @@ def _bounds(
     known: Believed,
     waiting: FloatArray,
     available: IntArray,
-    width: float,
+    bonus: Bonus,
 ) -> tuple[FloatArray, FloatArray]:
-    return normal_bounds(known, waiting, available, width)
+    return normal_bounds(known, waiting, available, bonus)
 
 
 def _variance(model: Any, belief: Any, unit: float) -> float:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
-from rolf.estimators.bounds import deviations, upper_bounds
+from rolf.estimators.bounds import Bonus, deviations, upper_bounds
 from rolf.estimators.components import (
     Components,
     fixed_loadings,
@@ -222,14 +222,14 @@ def linked_bounds(
     sums: FloatArray,
     known: Believed,
     waiting: FloatArray,
-    width: float,
+    bonus: Bonus,
 ) -> tuple[FloatArray, FloatArray]:
     """Means and upper bounds of all arms, in units of r.
 
     What is believed of an arm without its own rewards is taken to be normal; the likelihood of
-    its own rewards is not. The bound is where the two together are exp(-width^2/2) of their
-    largest value: for an arm without rewards ``width`` deviations above the mean, for an arm
-    with many what KL-UCB has.
+    its own rewards is not. With a bonus of w deviations, the bound is where the two together are
+    exp(-w^2/2) of their largest value: for an arm without rewards w deviations above the mean,
+    for an arm with many what KL-UCB has.
     """
     mean, variance, _ = mixture(known)
     out = np.empty(mean.size)
@@ -238,7 +238,7 @@ def linked_bounds(
         ratio = variance[a] * slope
         spread = variance[a] / (1.0 + waiting[a] * ratio)
         ratio /= 1.0 + waiting[a] * ratio
-        reach = deviations(width, ratio)
+        reach = deviations(bonus, ratio)
         count = counts[a] + waiting[a]
         force = sums[a] - counts[a] * expected  # of what waits the mean is expected
         total = sums[a] + waiting[a] * expected
@@ -306,9 +306,9 @@ def _bounds(
     known: Believed,
     waiting: FloatArray,
     available: IntArray,
-    width: float,
+    bonus: Bonus,
 ) -> tuple[FloatArray, FloatArray]:
-    return linked_bounds(model.link, belief.counts, belief.sums, known, waiting, width)
+    return linked_bounds(model.link, belief.counts, belief.sums, known, waiting, bonus)
 
 
 def _recompute(model: LinkedPosterior, belief: LinkedBelief, round: int) -> None:

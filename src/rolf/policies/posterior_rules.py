@@ -1,14 +1,14 @@
 """How to decide from a posterior over the scales: by a bound, or by chance.
 
 ``PosteriorBound``: the score of an arm is an upper quantile of what is believed of it
-(``estimators/bounds.py``), in deviations of a normal distribution
+(``estimators/bounds.py``), for an arm of which little is known at
 
     sqrt(width^2 + 2 log(1 + t/STEADY))
 
-in round t. As that grows without end, every arm is tried again for ever. If the number of rounds
-is known and n of them are left, this one included, the quantile is exceeded with the chance
-min(1/2, HOPE/n): an arm is worth a look if it may well be better for the rest, and in the end the
-best median is played.
+deviations in round t. As that grows without end, every arm is tried again for ever. If the number
+of rounds is known and n of them are left, this one included, the quantile is exceeded with a
+chance of at least min(1/2, HOPE/n): an arm is worth a look if it may well be better for the rest,
+and in the end the best median is played.
 
 ``PosteriorDraws``: an arm's chance is the share of draws from the posterior in which it is best.
 """
@@ -18,22 +18,20 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from rolf.estimators.bounds import deviations_of, upper_bounds
+from rolf.estimators.bounds import STEADY, Bonus, deviations_of, upper_bounds
 from rolf.estimators.chances import win_shares
 from rolf.estimators.mixture import believed, mixture
 from rolf.kernel import implement
 from rolf.policies.rules import Situation, bounds, odds
 from rolf.types import FloatArray
 
-#: rounds after which the bonus starts to grow
-STEADY = 300.0
 #: times the rounds left, the chance with which an arm may be better than its bound
-HOPE = 12.0
+HOPE = 6.0
 
 
 class PosteriorBound(NamedTuple):
     """The bonus of an arm of which little is known, in deviations, and the number of rounds, 0 if
-    it is not known; after the last one the bonus is what it would be if it were not."""
+    it is not known; after the last one the policy goes on as if it were not."""
 
     width: float
     horizon: int
@@ -41,11 +39,11 @@ class PosteriorBound(NamedTuple):
 
 def _bounds(bound: PosteriorBound, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
     known = believed(now.model, now.belief, now.features)
+    limit = math.inf
     if round <= bound.horizon:
-        width = deviations_of(min(0.5, HOPE / (bound.horizon - round + 1.0)))
-    else:
-        width = math.sqrt(bound.width**2 + 2.0 * math.log1p(round / STEADY))
-    return upper_bounds(now.model, now.belief, known, now.waiting, now.available, width)
+        limit = deviations_of(min(0.5, HOPE / (bound.horizon - round + 1.0)))
+    bonus = Bonus(bound.width, math.log1p(round / STEADY), limit)
+    return upper_bounds(now.model, now.belief, known, now.waiting, now.available, bonus)
 
 
 implement(PosteriorBound, {bounds: _bounds})
