@@ -1,8 +1,9 @@
 """Upper bounds from a posterior over the scales: quantiles of what is believed of each arm.
 
-An arm's bound is exceeded with a chance, given in deviations of a normal distribution. Over all components together: where most of them say that an arm is
-hopeless but a few allow it to be the best one, the quantile sees those, as no number of standard
-deviations would. Decisions that wait narrow an arm as their rewards will.
+An arm's bound is exceeded with a chance, given in deviations of a normal distribution, over all
+components together. Where most of them say that an arm is hopeless but a few allow it to be the
+best one, the quantile sees those, as no number of standard deviations would. Decisions that wait
+narrow an arm as their rewards will.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from rolf.estimators.operations import Table
 from rolf.kernel import kernel, looped, shared
 from rolf.types import FloatArray, IntArray
 
-#: the bonus of an arm that is well known, as a share of that of an unknown one; the variance, in
-#: units of the noise's, at which it is half way; and the rounds after which the bonus grows
+#: the bonus of an arm that is well known, as a share of that of an unknown one, and the variance,
+#: in units of the noise's, at which it is half way
 SETTLED = 0.55
 HALFWAY = 0.1
-STEADY = 300.0
+#: the rounds after which the bonus grows, and how fast for known arms and for unknown ones
+STEADY = 1000.0
+SLOW, FAST = 1.5, 4.0
 #: error of the logarithm of a chance, and the steps in which it is reached at the latest
 CLOSE = 1e-9
 STEPS = 100
@@ -32,9 +35,9 @@ FAR = 8.0
 class Bonus(NamedTuple):
     """How far above its mean the bound of an arm is, in deviations.
 
-    Of an arm of which little is known ``width`` to begin with; later sqrt(width^2 + 2 ``growth``),
+    Of an arm of which little is known ``width`` to begin with; later sqrt(width^2 + FAST ``growth``),
     but at most ``limit``. An arm of which one more reward would teach little has SETTLED of the
-    width and of the limit, and half of the growth.
+    width and of the limit, and SLOW for FAST.
     """
 
     width: float
@@ -61,7 +64,8 @@ def deviations(bonus: Bonus, ratio: float) -> float:
     """The bonus of an arm with this variance in units of the noise's."""
     fresh = ratio / (ratio + HALFWAY)
     share = SETTLED + (1.0 - SETTLED) * fresh
-    grown = math.sqrt((share * bonus.width) ** 2 + (1.0 + fresh) * bonus.growth)
+    pace = SLOW + (FAST - SLOW) * fresh
+    grown = math.sqrt((share * bonus.width) ** 2 + pace * bonus.growth)
     return min(grown, share * bonus.limit)
 
 

@@ -3,7 +3,7 @@
 ``PosteriorBound``: the score of an arm is an upper quantile of what is believed of it
 (``estimators/bounds.py``), for an arm of which little is known at
 
-    sqrt(width^2 + 2 log(1 + t/STEADY))
+    sqrt(width^2 + FAST log(1 + t/STEADY))
 
 deviations in round t. As that grows without end, every arm is tried again for ever. If the number
 of rounds is known and n of them are left, this one included, the quantile is exceeded with a

@@ -1,0 +1,46 @@
+"""Draw the picture of docs/policies/rolf-bayes.md: regret over a million rounds.
+
+python docs/scripts/long_life_figure.py    # some minutes
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import rolf
+
+IMAGE = Path(__file__).parent.parent / "images" / "long-life.png"
+ROUNDS, RUNS, NOISE = 1_000_000, 20, 0.5
+UNIT = 4.3  # sqrt(2 log 10^4): UCB's width in units of its scale
+POLICIES = {
+    "LinUCB": ("linucb", {"width": NOISE, "ridge": 1.0}),
+    "UCB": ("ucb", {"scale": 2.5 * NOISE / UNIT}),
+    "RoLF-Bayes": ("rolf-bayes", {}),
+    "RoLF-Bayes, horizon 10,000": ("rolf-bayes", {"horizon": 10_000}),
+}
+COLORS = ("#7a7a7a", "#e07a1f", "#2a6f97", "#6a994e")
+
+
+def main() -> None:
+    family = rolf.environments.synthetic(arms=20, observed=5, share=0.9, noise=NOISE)
+    marks = np.unique(np.geomspace(10, ROUNDS, 200).astype(int))
+    figure, axes = plt.subplots(figsize=(7.5, 4.4), layout="constrained")
+    for (name, entry), color in zip(POLICIES.items(), COLORS, strict=True):
+        result = rolf.simulate({name: entry}, family, rounds=ROUNDS, runs=RUNS, seed=4)
+        regret = result.regret[0][:, marks - 1]
+        mean, worst = regret.mean(axis=0), regret.max(axis=0)
+        axes.plot(marks, mean, color=color, linewidth=2.0, label=name)
+        axes.plot(marks, worst, color=color, linewidth=1.0, linestyle=(0, (2, 2)))
+        print(f"{name}: mean {mean[-1]:.0f}, worst {worst[-1]:.0f}")
+    axes.set(xscale="log", yscale="log", xlabel="rounds", ylabel="regret: mean, dotted: worst run")
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlim(marks[0], ROUNDS)
+    figure.savefig(IMAGE, dpi=150)
+
+
+if __name__ == "__main__":
+    main()
