@@ -35,9 +35,9 @@ FAR = 8.0
 class Bonus(NamedTuple):
     """How far above its mean the bound of an arm is, in deviations.
 
-    Of an arm of which little is known ``width`` to begin with; later sqrt(width^2 + FAST ``growth``),
-    but at most ``limit``. An arm of which one more reward would teach little has SETTLED of the
-    width and of the limit, and SLOW for FAST.
+    Of an arm of which little is known ``width`` to begin with, later
+    sqrt(width^2 + FAST ``growth``), but at most ``limit``. An arm of which one more reward would
+    teach little has SETTLED of the width and of the limit, and SLOW for FAST.
     """
 
     width: float
