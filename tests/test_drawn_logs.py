@@ -11,7 +11,7 @@ import pytest
 
 import rolf
 from rolf.errors import InvalidArgument
-from stores import quick_folder
+from stores import make_url, quick_folder
 from test_cli_experiments import run
 from test_replay import quiet
 
@@ -75,6 +75,36 @@ def test_every_estimator_takes_an_exported_log(items, tmp_path, options, kind, e
             assert row.low < 0.6 < row.high
             even = out.find("even", name)
             assert even.effective < 50 or even.low < MEANS.mean() < even.high
+
+
+@pytest.mark.parametrize("options", [{"explore": 0.3}, {"rule": "sample", "explore": 0.3}], ids=str)
+def test_features_of_the_round_are_in_the_log(items, tmp_path, options):
+    rng = np.random.default_rng(4)
+    log = tmp_path / "log.csv"
+    with rolf.open_experiment(
+        make_url("memory"),
+        "x",
+        features=items,
+        policy="rolf-bayes-varying",
+        options=options,
+        seed=1,
+    ) as experiment:
+        for _ in range(400):
+            table = FEATURES + rng.standard_normal(FEATURES.shape)
+            decision = experiment.ask(features=table)
+            place = NAMES.index(decision.arm)
+            mean = MEANS[place] + table[place] @ [0.5, 0.2]
+            experiment.tell(decision, rng.normal(mean, 0.3))
+        rolf.export_log(experiment, log)
+    names = ("rolf-bayes-varying", "rolf-varying")
+    out = quiet(log, items, names)
+    for policy in names:
+        for name in ESTIMATORS[1:]:
+            row = out.find(policy, name)
+            assert row.effective > 50
+            assert row.low < row.value < row.high
+    # the first half taught it to play better than the log, which draws 0.3 of its arms uniformly
+    assert out.find(names[0], "dr").value > out.find("as logged", "mean").value
 
 
 def covered(options, logs, rounds):

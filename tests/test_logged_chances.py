@@ -15,7 +15,7 @@ from rolf.errors import InvalidArgument
 from rolf.experiments.replica import Replica
 from rolf.experiments.storage.base import DECISION
 from rolf.policies.arrays import copied
-from stores import quick_folder
+from stores import make_url, quick_folder
 
 SUBSETS = ([0, 1, 2, 3, 4, 5], [1, 4], [5], [0, 2, 3])
 
@@ -176,7 +176,7 @@ def test_the_log_of_an_experiment_has_the_chances_that_decisions_had(options):
 
 def test_an_exported_log_has_them_too(tmp_path):
     with rolf.open_experiment(
-        "memory://", "x", features=FEATURES, policy="rolf-bayes", options={"rule": "sample"}
+        make_url("memory"), "x", features=FEATURES, policy="rolf-bayes", options={"rule": "sample"}
     ) as experiment:
         said = []
         for _ in range(20):
