@@ -17,6 +17,23 @@ __all__ = ["ARMS", "FEATURES", "MEANS", "SIZE", "extra", "frozen", "play", "rewa
 LETTERS = pandas.DataFrame(FEATURES, index=list("abcdef"))
 
 every_policy = pytest.mark.parametrize("name", list(CATALOG))
+#: options of RoLF-Bayes with which decisions are drawn, with chances that are known exactly
+DRAWING = [
+    ("rolf-bayes", {"explore": 0.05}),
+    ("rolf-bayes", {"explore": 0.2, "horizon": 100}),
+    ("rolf-bayes", {"explore": 1.0}),
+    ("rolf-bayes", {"rule": "sample"}),
+    ("rolf-bayes", {"rule": "sample", "explore": 0.1, "noise": 0.3}),
+    ("rolf-bayes", {"rewards": "binary", "explore": 0.05}),
+    ("rolf-bayes", {"rewards": "binary", "rule": "sample"}),
+    ("rolf-bayes", {"rewards": "counts", "explore": 0.05}),
+    ("rolf-bayes", {"rewards": "counts", "rule": "sample"}),
+    ("rolf-bayes-varying", {"explore": 0.05}),
+    ("rolf-bayes-varying", {"rule": "sample"}),
+]
+every_drawing = pytest.mark.parametrize(
+    ("name", "options"), DRAWING, ids=lambda value: str(value).replace(" ", "")
+)
 #: rewards between 0 and 1, such as clicks, are all that these take
 CLICKS = ("kl-ucb", "beta-ts")
 

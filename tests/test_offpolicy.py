@@ -10,7 +10,13 @@ from scipy import stats
 
 import rolf
 from rolf.evaluation.logs import Contexts, Log
-from rolf.evaluation.offpolicy import Scorer, check_overlap, exact_share, varying_model
+from rolf.evaluation.offpolicy import (
+    Scorer,
+    check_overlap,
+    exact_share,
+    expected_variance,
+    varying_model,
+)
 from rolf.evaluation.replay import replay
 from test_replay import EVEN, FEATURES, logged, quiet
 
@@ -224,6 +230,31 @@ def test_rounded_probabilities_are_no_reason_to_refuse():
     check_overlap("p", np.full(100, (1 / 3) / 0.3333332))
     with pytest.raises(rolf.RolfError, match=r"weights of 1\.01 on average"):
         check_overlap("p", np.full(100, 1.01))
+
+
+def test_the_variance_that_weights_would_have():
+    """Of the weights of all arms, each with its chance, by hand."""
+    rule, chances = np.array([0.7, 0.2, 0.1]), np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]])
+    played = np.array([0, 2])  # where the other two have the same chance
+    weights = rule / chances
+    expected = [chances[i] @ weights[i] ** 2 - (chances[i] @ weights[i]) ** 2 for i in (0, 1)]
+    logged_chances = chances[[0, 1], played]
+    assert expected_variance(rule, played, logged_chances) == pytest.approx(np.mean(expected))
+    rules = np.array([rule, rule])
+    assert expected_variance(rules, played, logged_chances) == pytest.approx(np.mean(expected))
+    certain = np.array([1.0, 0.0, 0.0])
+    assert expected_variance(certain, played, np.ones(2)) == 0.0
+
+
+@pytest.mark.parametrize("seldom", [0, 1])
+def test_large_weights_that_did_not_come_up_are_no_reason_to_refuse(seldom):
+    """In 40 of 1000 rounds the arm had the chance 0.01 and, as is likely, was never played."""
+    arms, chances = np.zeros(1000, dtype=int), np.full(1000, 0.99)
+    arms[480:500], arms[700:740] = 1, seldom
+    rewards = np.random.default_rng(0).normal(1.0 - 0.9 * arms, 0.1)
+    log = Log(arms, chances, rewards)
+    row = quiet(log, np.eye(2), {"p": ("ucb", {"scale": 0.0})}, estimators="dr").find("p", "dr")
+    assert row.low < 1.0 < row.high
 
 
 def test_clipping_comes_after_the_check_of_overlap():

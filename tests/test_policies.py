@@ -17,6 +17,7 @@ from helpers import (
     FEATURES,
     LETTERS,
     MEANS,
+    every_drawing,
     every_policy,
     extra,
     frozen,
@@ -34,6 +35,12 @@ from rolf.testing import CHECKS
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_what_holds_for_every_policy(name, check):
     check(functools.partial(make, name))
+
+
+@every_drawing
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_it_holds_where_decisions_are_drawn(name, options, check):
+    check(functools.partial(make, name, **options))
 
 
 # --- decisions -------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def win_shares(
     wins = np.full(count, 1.0 / count)
     if known.noises[0] < 0.0:
         return wins
-    degrees = belief.components.evidence.seen[0] - 1.0
+    errors, degrees = belief.components.evidence.errors, belief.components.evidence.seen[0] - 1.0
     numbers, coef = np.empty(1 + size + count), np.empty(size)
     length = numbers.size + 1
     start, passed = hashed(round, 0), 0.0
@@ -88,9 +88,11 @@ def win_shares(
             loaded = g
         hashed_normals(round, 1 + draw * (length + length % 2), numbers)
         scale = known.noises[g]
-        if model.noise == 0.0:  # chi-squared, by the cube of a normal number (Wilson and Hilferty)
-            part = 2.0 / (9.0 * max(degrees, 1.0))
-            scale /= max(1.0 - part + math.sqrt(part) * numbers[0], 0.2) ** 3
+        if model.noise == 0.0 and errors[g] > 0.0:
+            # over chi-squared, by the cube of a normal number (Wilson and Hilferty)
+            part = 2.0 / (9.0 * degrees)
+            cube = max(1.0 - part + math.sqrt(part) * numbers[0], 0.2) ** 3
+            scale = errors[g] / (degrees * cube)
         scale = math.sqrt(scale)
         for i in range(size):
             coef[i] = 0.0

@@ -23,7 +23,7 @@ PENALTY = 1.0  # of the reward models
 RESAMPLES = 1000
 NEEDS_OVERLAP = (
     "overlap: other arms must have had a chance, too; on the log of a policy that is certain of "
-    'its arm, such as ucb or rolf-bayes, only the estimator "replay" can be used'
+    'its arm, such as ucb, or rolf-bayes without explore, only the estimator "replay" can be used'
 )
 
 
@@ -141,14 +141,31 @@ def effective_size(weights: FloatArray) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum())
 
 
-def check_overlap(label: str, weights: FloatArray, chances: FloatArray | None = None) -> None:
+def expected_variance(rule: FloatArray, played: IntArray, chances: FloatArray) -> float:
+    """The variance of importance weights, on average over the decisions, if the arms that were
+    not played shared the rest of the chance equally.
+
+    Large weights that are rare may not have come up: what came up would then vary too little. The
+    rule's chances are (K,) or (n, K); what is certain had no rest to share.
+    """
+    own = rule[played] if rule.ndim == 1 else rule[np.arange(played.size), played]
+    others = np.maximum((rule**2).sum(axis=-1) - own**2, 0.0)
+    rest = (1.0 - chances) / (rule.shape[-1] - 1)
+    squares = own**2 / chances + np.divide(others, rest, out=np.zeros(own.size), where=rest > 0.0)
+    return float(np.maximum(squares - 1.0, 0.0).mean())
+
+
+def check_overlap(
+    label: str, weights: FloatArray, chances: FloatArray | None = None, variance: float = 0.0
+) -> None:
     """Refuse importance weights whose mean is not 1, as it is if the log gave every arm of the
     rule a chance.
 
-    ``chances``, with which the log's arms were chosen, help to say why.
+    ``chances``, with which the log's arms were chosen, help to say why; ``variance`` is what the
+    weights have at least.
     """
     mean = float(weights.mean())
-    slack = FAR * float(weights.std()) / math.sqrt(weights.size) + 1e-6
+    slack = FAR * math.sqrt(max(float(weights.var()), variance) / weights.size) + 1e-6
     wrong = mean == 0.0 or abs(mean - 1.0) > slack
     certain = 0.0 if chances is None else float(np.mean(chances >= 1.0))
     if wrong and certain > 0.5:

@@ -45,6 +45,7 @@ from rolf.evaluation.offpolicy import (
     NEEDS_OVERLAP,
     Scorer,
     check_overlap,
+    expected_variance,
     fixed_model,
     varying_model,
 )
@@ -321,7 +322,8 @@ def _weighted(
     played, rewards = data.positions[rows], data.rewards[rows]
     own = chances[played] if chances.ndim == 1 else chances[np.arange(rows.size), played]
     weights = own / data.chances[rows]
-    check_overlap(label, weights, data.chances[rows])
+    variance = expected_variance(chances, played, data.chances[rows])
+    check_overlap(label, weights, data.chances[rows], variance)
     weights = np.minimum(weights, limit)
     ones = np.ones(rows.size)
     out = []

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from rolf.estimators.bounds import STEADY, Bonus, deviations_of, upper_bounds
 from rolf.estimators.chances import win_shares
-from rolf.estimators.mixture import believed, mixture
+from rolf.estimators.mixture import believed
 from rolf.kernel import implement
-from rolf.policies.rules import Situation, bounds, odds
+from rolf.policies.rules import Situation, believed_means, bounds, odds
 from rolf.types import FloatArray
 
 #: times the rounds left, the chance with which an arm may be better than its bound
@@ -57,11 +57,10 @@ class PosteriorDraws(NamedTuple):
 
 def _odds(rule: PosteriorDraws, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
     known = believed(now.model, now.belief, now.features)
-    mean, _, _ = mixture(known)
     shares = win_shares(
         now.model, now.belief, known, now.features, now.available, rule.draws, round
     )
-    return mean, shares
+    return believed_means(now), shares
 
 
 implement(PosteriorDraws, {odds: _odds})

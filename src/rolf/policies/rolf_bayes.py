@@ -33,8 +33,11 @@ class RoLFBayes(PosteriorPolicy):
 
     Args:
         features: (K, d) table, one row per arm.
+        rule: "bound" plays the arm with the largest upper bound; "sample" draws each arm with its
+            posterior chance of being the best one.
+        explore: the share of decisions that are drawn from all available arms alike.
         width: the bonus of an arm of which little is known, in posterior standard deviations.
-        seed: of this policy's own draws, which only break ties.
+        seed: of this policy's own draws, which by default only break ties.
 
     >>> policy = RoLFBayes([[0.0], [1.0], [2.0]], seed=1)
     >>> for reward in (40.1, 40.3, 40.2, 40.4):

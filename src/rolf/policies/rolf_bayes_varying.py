@@ -27,8 +27,11 @@ class RoLFBayesVarying(PosteriorPolicy):
     Args:
         features: (K, d): how many arms and features there are, how the arms are called, and
             in what units the features will come; the values come with every ``ask``.
+        rule: "bound" plays the arm with the largest upper bound; "sample" draws each arm with its
+            posterior chance of being the best one.
+        explore: the share of decisions that are drawn from all available arms alike.
         width: the bonus of an arm of which little is known, in posterior standard deviations.
-        seed: of this policy's own draws, which only break ties.
+        seed: of this policy's own draws, which by default only break ties.
 
     >>> policy = RoLFBayesVarying([[1.0], [2.0]], seed=1)
     >>> decision = policy.ask(features=[[0.5], [0.1]])

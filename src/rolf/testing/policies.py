@@ -62,7 +62,12 @@ def reward_of(policy: Policy, arm: Any, noise: float = 0.0) -> float:
     low, high = policy.reward_range
     if narrow(policy):  # the usual rewards lie between -2 and 2
         return float(np.clip(low + (high - low) * (value + 2.0) / 4.0, low, high))
-    return value
+    return value + lift(policy)
+
+
+def lift(policy: Policy) -> float:
+    """What the usual rewards need to be in the range of a policy that takes none below a number."""
+    return max(policy.reward_range[0] + 2.0, 0.0)
 
 
 def narrow(policy: Policy) -> bool:
@@ -148,7 +153,7 @@ def simulations_make_the_same_decisions(make: Make) -> None:
     """The compiled loop and ask and tell are one algorithm."""
     policy = make()
     clicks = narrow(policy)
-    means = 0.5 + 0.4 * MEANS if clicks else MEANS
+    means = 0.5 + 0.4 * MEANS if clicks else MEANS + lift(policy)
     problem = Problem(FEATURES, means, 0.1, rewards="bernoulli" if clicks else "gaussian")
     loop = ready_loop(type(policy), problem, policy.options)
     fast, slow = np.empty(60), np.empty(60)
