@@ -2,7 +2,7 @@
 
 The latent part of an arm stays, its observed features are those of the round; the three
 scales are learned as for fixed features (``estimators/varying_posterior.py``). The score of an
-arm is its posterior mean plus ``width`` posterior standard deviations, over all scales.
+arm is an upper quantile of its posterior over all scales.
 """
 
 from __future__ import annotations
@@ -27,10 +27,14 @@ class RoLFBayesVarying(PosteriorPolicy):
     Args:
         features: (K, d): how many arms and features there are, how the arms are called, and
             in what units the features will come; the values come with every ``ask``.
+        horizon: how many rounds there will be, if that is known: it explores for what is left, not
+            at the end, and goes on as without it afterwards.
+        noise: the standard deviation of a reward around its mean, if it is known.
         rule: "bound" plays the arm with the largest upper bound; "sample" draws each arm with its
             posterior chance of being the best one.
         explore: the share of decisions that are drawn from all available arms alike.
-        width: the bonus of an arm of which little is known, in posterior standard deviations.
+        width: the bonus of an arm of which little is known, in deviations of a normal
+            distribution.
         seed: of this policy's own draws, which by default only break ties.
 
     >>> policy = RoLFBayesVarying([[1.0], [2.0]], seed=1)
