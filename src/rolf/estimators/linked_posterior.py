@@ -12,9 +12,9 @@ place of the number of rewards (``components.py``), and the marginal likelihood 
 
     det^(-1/2) exp(-E/2),    E = -2 log likelihood + squared distance from the prior's mean.
 
-This is done whenever the number of rewards has grown by ``GROWTH``. In between, the log
-likelihood of a reward is the parabola that touches it at the last mode, so that rewards can be
-taken in one by one, in any order, at the cost of normal ones.
+This is done whenever the number of rewards has grown by ``GROWTH``, or an arm has moved by
+``MOVED`` from its mode. In between, the log likelihood of a reward is the parabola that touches it
+at the last mode, so that rewards can be taken in one by one, at the cost of normal ones.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ TOTALS = np.logspace(-3.0, 1.0, 9)
 #: rewards up to which everything is computed again with each, and growth afterwards
 FIRST = 32.0
 GROWTH = 1.05
+#: distance from the mode in units of r, over all components, from which parabolas do not count
+MOVED = 0.2
 
 
 class LinkedPosterior(NamedTuple):
@@ -216,6 +218,20 @@ def recompute_due(seen: float) -> bool:
 
 
 @looped
+def outdated(belief: LinkedBelief) -> bool:
+    """Whether an arm with rewards has moved too far from where its modes were found."""
+    components, weights = belief.components, belief.components.evidence.weights
+    for a in range(belief.counts.size):
+        if belief.counts[a] > 0.0:
+            distance = 0.0
+            for g in range(weights.size):
+                distance += weights[g] * (components.means[g, a] - belief.modes[g, a]) ** 2
+            if distance > MOVED * MOVED:
+                return True
+    return False
+
+
+@looped
 def linked_bounds(
     link: int,
     counts: FloatArray,
@@ -279,6 +295,8 @@ def _observe(model: LinkedPosterior, belief: LinkedBelief, seen: Observation) ->
     else:
         absorb_linked(model, belief, seen.arm, 1.0, seen.reward)
         weigh(model.prior, belief.components.evidence, 1.0)
+        if outdated(belief):
+            refresh_linked(model, belief, False)
 
 
 def _means(model: LinkedPosterior, belief: LinkedBelief, features: FloatArray) -> FloatArray:
@@ -325,6 +343,8 @@ def _recompute(model: LinkedPosterior, belief: LinkedBelief, round: int) -> None
     for arm in np.flatnonzero(more):
         absorb_linked(model, belief, int(arm), float(more[arm]), float(total[arm]))
     weigh(model.prior, belief.components.evidence, 1.0)
+    if outdated(belief):
+        refresh_linked(model, belief, True)
 
 
 def _loadings(
