@@ -79,9 +79,9 @@ class Clicks(DescribedFamily):
 
 def cells(rounds: int) -> dict[str, tuple[Clicks, int]]:
     """Every cell: its problems and how many rounds are played."""
-    sizes = [(50, rate) for rate in (0.01, 0.03, 0.1, 0.3)] + [(20, 0.03), (200, 0.03), (100, 0.1)]
+    sizes = [(50, rate) for rate in (0.01, 0.03, 0.1, 0.3)] + [(20, 0.03), (200, 0.03)]
     rows = [(*size, share, rounds) for size in sizes for share in SHARES]
-    rows += [(50, rate, share, LONG) for rate in (0.01, 0.1) for share in (0.0, 0.9)]
+    rows += [(50, 0.03, share, LONG) for share in (0.0, 0.9)]
     out = {}
     for arms, rate, share, length in rows:
         long = f", T={length}" if length == LONG else ""
