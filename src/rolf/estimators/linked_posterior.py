@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
-from rolf.estimators.bounds import deviations, upper_bounds
+from rolf.estimators.bounds import upper_bounds
 from rolf.estimators.components import (
     Components,
     fixed_loadings,
@@ -34,6 +34,7 @@ from rolf.estimators.components import (
     no_components,
     standard_rows,
 )
+from rolf.estimators.linked_bounds import linked_bounds
 from rolf.estimators.links import CLICKS, CLOSE, STEPS, averaged, limited, linked, response
 from rolf.estimators.mixture import (
     Believed,
@@ -42,7 +43,6 @@ from rolf.estimators.mixture import (
     check_components,
     components_agree,
     loadings,
-    mixture,
     posterior,
     reward_variance,
 )
@@ -55,7 +55,7 @@ from rolf.types import FloatArray, IntArray
 #: variance of the level c
 LEVEL = 10.0
 #: variance of r between arms, log-uniform
-TOTALS = np.logspace(-3.0, 1.0, 9)
+TOTALS = np.logspace(-2.0, 1.0, 7)
 #: rewards up to which everything is computed again with each, and growth afterwards
 FIRST = 32.0
 GROWTH = 1.05
@@ -231,50 +231,6 @@ def outdated(belief: LinkedBelief) -> bool:
     return False
 
 
-@looped
-def linked_bounds(
-    link: int,
-    counts: FloatArray,
-    sums: FloatArray,
-    known: Believed,
-    waiting: FloatArray,
-    width: float,
-) -> tuple[FloatArray, FloatArray]:
-    """Means and upper bounds of all arms, in units of r.
-
-    What is believed of an arm without its own rewards is taken to be normal; the likelihood of
-    its own rewards is not. The bound is where the two together are exp(-width^2/2) of their
-    largest value: for an arm without rewards ``width`` deviations above the mean, for an arm
-    with many what KL-UCB has.
-    """
-    mean, variance, _ = mixture(known)
-    out = np.empty(mean.size)
-    for a in range(mean.size):
-        expected, slope, base = response(link, mean[a])
-        ratio = variance[a] * slope
-        spread = variance[a] / (1.0 + waiting[a] * ratio)
-        ratio /= 1.0 + waiting[a] * ratio
-        reach = deviations(width, ratio)
-        count = counts[a] + waiting[a]
-        force = sums[a] - counts[a] * expected  # of what waits the mean is expected
-        total = sums[a] + waiting[a] * expected
-        # precision and place of what is believed without the arm's own rewards
-        rest = max(1.0 / spread - count * slope, 1e-3 / spread)
-        centre = mean[a] - force / rest
-        floor = 0.5 * rest * (mean[a] - centre) ** 2 - total * mean[a] + count * base
-        x = mean[a] + reach * math.sqrt(spread)
-        for _ in range(STEPS):  # convex: from above, Newton's method never passes the solution
-            expected, _, partition = response(link, x)
-            height = 0.5 * rest * (x - centre) ** 2 - total * x + count * partition - floor
-            gradient = rest * (x - centre) - total + count * expected
-            excess = height - 0.5 * reach * reach
-            if gradient <= 0.0 or abs(excess) < 1e-9 * (1.0 + reach * reach):
-                break
-            x -= max(excess / gradient, -1.0)
-        out[a] = x
-    return mean, out
-
-
 # --- as an estimator ---------------------------------------------------------------------------
 
 
@@ -326,7 +282,8 @@ def _bounds(
     available: IntArray,
     width: float,
 ) -> tuple[FloatArray, FloatArray]:
-    return linked_bounds(model.link, belief.counts, belief.sums, known, waiting, width)
+    totals = belief.counts, belief.sums
+    return linked_bounds(model.link, totals, known, waiting, available, width)
 
 
 def _recompute(model: LinkedPosterior, belief: LinkedBelief, round: int) -> None:

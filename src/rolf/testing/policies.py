@@ -62,7 +62,7 @@ def reward_of(policy: Policy, arm: Any, noise: float = 0.0) -> float:
     low, high = policy.reward_range
     if narrow(policy):  # the usual rewards lie between -2 and 2
         return float(np.clip(low + (high - low) * (value + 2.0) / 4.0, low, high))
-    return value
+    return max(value, low)  # counts are at least 0
 
 
 def narrow(policy: Policy) -> bool:
