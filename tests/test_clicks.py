@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 
 import rolf
 from rolf.errors import InvalidArgument
-from rolf.estimators.linked_posterior import FIRST, LEVEL, TOTALS
+from rolf.estimators.linked_posterior import LEVEL, TOTALS
 from rolf.estimators.scales import SHARE_WEIGHTS, SHARES
 from rolf.testing import check_policy
 from rolf.testing.handles import create_experiment
@@ -136,15 +136,15 @@ def test_between_modes_the_posterior_stays_close_to_the_one_at_the_mode(kind):
     policy = rolf.RoLFBayes(FEATURES, rewards=kind, seed=0)
     policy.learn([0] * 5000 + [1] * 4, [0.0, 1.0] * 2500 + [0.0] * 4)
     rng = np.random.default_rng(1)
-    for _ in range(200):
-        decision = policy.ask(available=[1])
-        policy.tell(decision, float(rng.random() < 0.2))
-        arms, totals = policy._state.belief.counts, policy._state.belief.sums
+    for _ in range(60):
+        policy.tell(policy.ask(available=[1]), float(rng.random() < 0.2))
+        counts, sums = policy._state.belief.counts, policy._state.belief.sums
+        arms = np.repeat(np.arange(7), counts.astype(int))
+        rewards = [np.arange(n) < s for n, s in zip(counts, sums, strict=True)]
         fresh = rolf.RoLFBayes(FEATURES, rewards=kind, seed=0)
-        fresh.learn_totals(range(7), arms, totals, totals)
-        close = np.abs(policy.estimates() / fresh.estimates() - 1.0)
-        assert close[arms > 0].max() < 0.15
-    assert policy.estimates()[1] == pytest.approx(totals[1] / arms[1], rel=0.2)
+        fresh.learn(arms, np.concatenate(rewards) * 1.0)
+        assert np.abs(policy.estimates()[:2] / fresh.estimates()[:2] - 1.0).max() < 0.1
+    assert policy.estimates()[1] == pytest.approx(sums[1] / counts[1], rel=0.25)
 
 
 # --- what it says -------------------------------------------------------------------------------
@@ -320,7 +320,6 @@ def test_it_finds_the_best_arm():
     names = {"ours": ("rolf-bayes", {"rewards": "binary"}), "beta": "beta-ts"}
     regret = rolf.simulate(names, problem, rounds=1000, runs=5, seed=0, jobs=1).regret[:, :, -1]
     assert regret[0].mean() < regret[1].mean()
-    assert FIRST < 1000
 
 
 # --- in experiments -----------------------------------------------------------------------------
