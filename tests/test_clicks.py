@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 from scipy import optimize
 from scipy.special import expit, logit
+from typer.testing import CliRunner
 
 import rolf
+from rolf.cli import app
 from rolf.errors import InvalidArgument
 from rolf.estimators.linked_posterior import LEVEL, TOTALS
 from rolf.estimators.scales import SHARE_WEIGHTS, SHARES
 from rolf.testing import check_policy
 from rolf.testing.handles import create_experiment
-from stores import make_url
+from stores import make_url, quick_folder
 from test_bayes import evidence_of, rebuilt
 
 FEATURES = np.random.default_rng(0).standard_normal((7, 2))
@@ -367,3 +369,13 @@ def test_a_policy_without_posterior_gets_intervals_for_clicks():
     assert all(0.0 < arm.low < arm.high < 1.0 for arm in status.arms)
     experiment.tell(experiment.ask(), 0.5)
     assert experiment.status().model == "real"
+
+
+def test_the_command_line_says_which_model_is_used():
+    url = f"sqlite:///{quick_folder('rolf-clicks')}/x.db"
+    for name, options in (("real", {}), ("binary", {"rewards": "binary"})):
+        with create_experiment(url, name, policy="rolf-bayes", options=options) as experiment:
+            clicked(experiment, 20)
+        shown = CliRunner().invoke(app, ["status", url, name]).stdout
+        assert f"model of the rewards: {name}" in shown
+        assert ("note: all 20 rewards so far are 0 or 1" in shown) == (name == "real")

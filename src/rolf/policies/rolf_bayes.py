@@ -33,6 +33,8 @@ class RoLFBayes(PosteriorPolicy):
 
     Args:
         features: (K, d) table, one row per arm.
+        rewards: "real"; "binary", 0 or 1 or between, such as clicks; or "counts", 0, 1, 2, ...
+            with the noise of Poisson's distribution: with more, intervals are too narrow.
         width: the bonus of an arm of which little is known, in posterior standard deviations.
         seed: of this policy's own draws, which only break ties.
 
