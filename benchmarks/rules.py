@@ -41,7 +41,7 @@ class PlugIn(NamedTuple):
 @shared
 def _bounds_of(known: Believed, width: float, now: Situation) -> tuple[FloatArray, FloatArray]:
     bonus = Bonus(width, 0.0, math.inf)
-    return upper_bounds(now.model, now.belief, known, now.waiting, now.available, bonus)
+    return upper_bounds(now.model, now.belief, known, now.waiting, bonus)
 
 
 def _steady(bound: Steady, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
@@ -74,7 +74,7 @@ class _OtherBound(RoLFBayes):
 
     bound: type
 
-    def __init__(self, features: Any, *, width: float = 2.25, seed: Seed = None) -> None:
+    def __init__(self, features: Any, *, width: float = 2.75, seed: Seed = None) -> None:
         super().__init__(features, width=width, seed=seed)
         self.params = Params(self.params.model, Optimistic(self.bound(width)))
 

@@ -12,9 +12,9 @@ place of the number of rewards (``components.py``), and the marginal likelihood 
 
     det^(-1/2) exp(-E/2),    E = -2 log likelihood + squared distance from the prior's mean.
 
-This is done whenever the number of rewards has grown by ``GROWTH``. In between, the log
-likelihood of a reward is the parabola that touches it at the last mode, so that rewards can be
-taken in one by one, in any order, at the cost of normal ones.
+This is done whenever the number of rewards has grown by ``GROWTH``, or an arm has moved by
+``MOVED`` from its mode. In between, the log likelihood of a reward is the parabola that touches it
+at the last mode, so that rewards can be taken in one by one, at the cost of normal ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators import operations as op
-from rolf.estimators.bounds import Bonus, deviations, upper_bounds
+from rolf.estimators.bounds import Bonus, upper_bounds
 from rolf.estimators.components import (
     Components,
     fixed_loadings,
@@ -34,6 +34,7 @@ from rolf.estimators.components import (
     no_components,
     standard_rows,
 )
+from rolf.estimators.linked_bounds import linked_bounds
 from rolf.estimators.links import CLICKS, CLOSE, STEPS, averaged, limited, linked, response
 from rolf.estimators.mixture import (
     Believed,
@@ -42,7 +43,6 @@ from rolf.estimators.mixture import (
     check_components,
     components_agree,
     loadings,
-    mixture,
     posterior,
     reward_variance,
 )
@@ -55,10 +55,12 @@ from rolf.types import FloatArray, IntArray
 #: variance of the level c
 LEVEL = 10.0
 #: variance of r between arms, log-uniform
-TOTALS = np.logspace(-3.0, 1.0, 9)
+TOTALS = np.logspace(-2.0, 1.0, 7)
 #: rewards up to which everything is computed again with each, and growth afterwards
 FIRST = 32.0
 GROWTH = 1.05
+#: distance from the mode in units of r, over all components, from which parabolas do not count
+MOVED = 0.2
 
 
 class LinkedPosterior(NamedTuple):
@@ -216,47 +218,17 @@ def recompute_due(seen: float) -> bool:
 
 
 @looped
-def linked_bounds(
-    link: int,
-    counts: FloatArray,
-    sums: FloatArray,
-    known: Believed,
-    waiting: FloatArray,
-    bonus: Bonus,
-) -> tuple[FloatArray, FloatArray]:
-    """Means and upper bounds of all arms, in units of r.
-
-    What is believed of an arm without its own rewards is taken to be normal; the likelihood of
-    its own rewards is not. With a bonus of w deviations, the bound is where the two together are
-    exp(-w^2/2) of their largest value: for an arm without rewards w deviations above the mean,
-    for an arm with many what KL-UCB has.
-    """
-    mean, variance, _ = mixture(known)
-    out = np.empty(mean.size)
-    for a in range(mean.size):
-        expected, slope, base = response(link, mean[a])
-        ratio = variance[a] * slope
-        spread = variance[a] / (1.0 + waiting[a] * ratio)
-        ratio /= 1.0 + waiting[a] * ratio
-        reach = deviations(bonus, ratio)
-        count = counts[a] + waiting[a]
-        force = sums[a] - counts[a] * expected  # of what waits the mean is expected
-        total = sums[a] + waiting[a] * expected
-        # precision and place of what is believed without the arm's own rewards
-        rest = max(1.0 / spread - count * slope, 1e-3 / spread)
-        centre = mean[a] - force / rest
-        floor = 0.5 * rest * (mean[a] - centre) ** 2 - total * mean[a] + count * base
-        x = mean[a] + reach * math.sqrt(spread)
-        for _ in range(STEPS):  # convex: from above, Newton's method never passes the solution
-            expected, _, partition = response(link, x)
-            height = 0.5 * rest * (x - centre) ** 2 - total * x + count * partition - floor
-            gradient = rest * (x - centre) - total + count * expected
-            excess = height - 0.5 * reach * reach
-            if gradient <= 0.0 or abs(excess) < 1e-9 * (1.0 + reach * reach):
-                break
-            x -= max(excess / gradient, -1.0)
-        out[a] = x
-    return mean, out
+def outdated(belief: LinkedBelief) -> bool:
+    """Whether an arm with rewards has moved too far from where its modes were found."""
+    components, weights = belief.components, belief.components.evidence.weights
+    for a in range(belief.counts.size):
+        if belief.counts[a] > 0.0:
+            distance = 0.0
+            for g in range(weights.size):
+                distance += weights[g] * (components.means[g, a] - belief.modes[g, a]) ** 2
+            if distance > MOVED * MOVED:
+                return True
+    return False
 
 
 # --- as an estimator ---------------------------------------------------------------------------
@@ -279,6 +251,8 @@ def _observe(model: LinkedPosterior, belief: LinkedBelief, seen: Observation) ->
     else:
         absorb_linked(model, belief, seen.arm, 1.0, seen.reward)
         weigh(model.prior, belief.components.evidence, 1.0)
+        if outdated(belief):
+            refresh_linked(model, belief, False)
 
 
 def _means(model: LinkedPosterior, belief: LinkedBelief, features: FloatArray) -> FloatArray:
@@ -305,7 +279,6 @@ def _bounds(
     belief: LinkedBelief,
     known: Believed,
     waiting: FloatArray,
-    available: IntArray,
     bonus: Bonus,
 ) -> tuple[FloatArray, FloatArray]:
     return linked_bounds(model.link, belief.counts, belief.sums, known, waiting, bonus)
@@ -325,6 +298,8 @@ def _recompute(model: LinkedPosterior, belief: LinkedBelief, round: int) -> None
     for arm in np.flatnonzero(more):
         absorb_linked(model, belief, int(arm), float(more[arm]), float(total[arm]))
     weigh(model.prior, belief.components.evidence, 1.0)
+    if outdated(belief):
+        refresh_linked(model, belief, True)
 
 
 def _loadings(

@@ -19,7 +19,7 @@ CLICKS, COUNTS = 0, 1
 #: the largest change of x in one step of Newton's method, and the change after which the next one
 #: would be negligible: it squares the error
 LONGEST = 3.0
-CLOSE = 1e-4
+CLOSE = 1e-6
 STEPS = 100
 
 

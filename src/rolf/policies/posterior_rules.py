@@ -1,14 +1,14 @@
 """How to decide from a posterior over the scales: by a bound, or by chance.
 
-``PosteriorBound``: the score of an arm is an upper quantile of what is believed of it
-(``estimators/bounds.py``), for an arm of which little is known at
+``PosteriorBound``: the score of an arm is its mean plus a number of standard deviations
+(``estimators/bounds.py``), for an arm of which little is known
 
-    sqrt(width^2 + FAST log(1 + t/STEADY))
+    sqrt(width^2 + 2 log(1 + t/STEADY))
 
-deviations in round t. As that grows without end, every arm is tried again for ever. If the number
-of rounds is known and n of them are left, this one included, the quantile is exceeded with a
-chance of at least min(1/2, HOPE/n): an arm is worth a look if it may well be better for the rest,
-and in the end the best median is played.
+in round t. As that grows without end, every arm is tried again for ever. If the number of rounds
+is known and n of them are left, this one included, it is at most what a normal number exceeds
+with chance min(1/2, HOPE/n): an arm is worth a look if it may well be better for the rest, and in
+the end the best estimate is played.
 
 ``PosteriorDraws``: an arm's chance is the share of draws from the posterior in which it is best.
 """
@@ -18,13 +18,15 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from rolf.estimators.bounds import STEADY, Bonus, deviations_of, upper_bounds
+from rolf.estimators.bounds import Bonus, deviations_of, upper_bounds
 from rolf.estimators.chances import win_shares
 from rolf.estimators.mixture import believed
 from rolf.kernel import implement
 from rolf.policies.rules import Situation, believed_means, bounds, odds
 from rolf.types import FloatArray
 
+#: rounds after which the bonus starts to grow
+STEADY = 300.0
 #: times the rounds left, the chance with which an arm may be better than its bound
 HOPE = 6.0
 
@@ -43,7 +45,7 @@ def _bounds(bound: PosteriorBound, now: Situation, round: int) -> tuple[FloatArr
     if round <= bound.horizon:
         limit = deviations_of(min(0.5, HOPE / (bound.horizon - round + 1.0)))
     bonus = Bonus(bound.width, math.log1p(round / STEADY), limit)
-    return upper_bounds(now.model, now.belief, known, now.waiting, now.available, bonus)
+    return upper_bounds(now.model, now.belief, known, now.waiting, bonus)
 
 
 implement(PosteriorBound, {bounds: _bounds})

@@ -33,8 +33,8 @@ class RoLFBayes(PosteriorPolicy):
 
     Args:
         features: (K, d) table, one row per arm.
-        rewards: "real"; "binary", 0 or 1 or anything between, such as clicks; or "counts". The
-            latter two are modelled with a logistic and a log link.
+        rewards: "real"; "binary", 0 or 1 or between, such as clicks; or "counts", 0, 1, 2, ...
+            with the noise of Poisson's distribution: with more, intervals are too narrow.
         horizon: how many rounds there will be, if that is known: it explores for what is left, not
             at the end, and goes on as without it afterwards.
         noise: the standard deviation of a real reward around its mean, if it is known.
@@ -64,7 +64,7 @@ class RoLFBayes(PosteriorPolicy):
         noise: float | None = None,
         rule: str = "bound",
         explore: float = 0.0,
-        width: float = 2.25,
+        width: float = 2.75,
         seed: Seed = None,
     ) -> None:
         arms = Arms.read(features)

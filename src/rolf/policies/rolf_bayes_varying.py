@@ -54,7 +54,7 @@ class RoLFBayesVarying(PosteriorPolicy):
         noise: float | None = None,
         rule: str = "bound",
         explore: float = 0.0,
-        width: float = 2.25,
+        width: float = 2.75,
         seed: Seed = None,
     ) -> None:
         arms = Arms.read(features)
