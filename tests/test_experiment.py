@@ -163,7 +163,7 @@ def test_a_snapshot_of_another_format_is_replaced(url, monkeypatch):
     experiment.snapshot()
     store, id = experiment._store, experiment.record.id
     snapshot = store.snapshot(id)
-    for version in ("", "0.1.0", "3", "5"):
+    for version in ("", "0.1.0", "4", "6"):
         store.save(id, snapshot._replace(version=version, state="of another kind"))
         assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
     monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 5)

@@ -24,8 +24,8 @@ HALFWAY = 0.1
 class Bonus(NamedTuple):
     """How far above its mean the bound of an arm is, in deviations.
 
-    Of an arm of which little is known sqrt(``width``^2 + 2 ``growth``), but at most ``limit``; of an
-    arm of which one more reward would teach little, SETTLED of that.
+    Of an arm of which little is known sqrt(``width``^2 + 2 ``growth``), but at most ``limit``; of
+    an arm of which one more reward would teach little, SETTLED of that.
     """
 
     width: float

@@ -43,6 +43,7 @@ from rolf.estimators.mixture import (
     check_components,
     components_agree,
     loadings,
+    plays,
     posterior,
     reward_variance,
 )
@@ -284,6 +285,10 @@ def _bounds(
     return linked_bounds(model.link, belief.counts, belief.sums, known, waiting, bonus)
 
 
+def _plays(model: LinkedPosterior, belief: LinkedBelief) -> FloatArray:
+    return belief.counts
+
+
 def _recompute(model: LinkedPosterior, belief: LinkedBelief, round: int) -> None:
     """From the modes that were found last, unless they are too old for the totals."""
     counts, sums = belief.counts.copy(), belief.sums.copy()
@@ -330,6 +335,7 @@ op.arm_estimator(
         op.recompute: _recompute,
         believed: _believed,
         loadings: _loadings,
+        plays: _plays,
         upper_bounds: _bounds,
         reward_variance: _variance,
         posterior: _posterior,

@@ -44,6 +44,12 @@ def believed(model: Any, belief: Any, features: FloatArray) -> Believed:
 
 
 @kernel
+def plays(model: Any, belief: Any) -> FloatArray:
+    """The number of rewards of every arm (K,)."""
+    raise NotImplementedError
+
+
+@kernel
 def loadings(
     model: Any, belief: Any, features: FloatArray, component: int, arms: IntArray
 ) -> tuple[FloatArray, FloatArray]:

@@ -43,6 +43,7 @@ from rolf.estimators.mixture import (
     check_components,
     loadings,
     mixture,
+    plays,
     posterior,
     posterior_traits,
 )
@@ -164,6 +165,10 @@ def _believed(model: Posterior, belief: PosteriorBelief, features: FloatArray) -
     return Believed(evidence.weights, components.means, components.variances, noises)
 
 
+def _plays(model: Posterior, belief: PosteriorBelief) -> FloatArray:
+    return belief.counts
+
+
 def _recompute(model: Posterior, belief: PosteriorBelief, round: int) -> None:
     forget_evidence(model.prior, belief.components.evidence)
     refresh(model, belief.components, belief.counts, belief.sums, belief.squares)
@@ -204,6 +209,7 @@ op.estimator(
         op.means: _means,
         believed: _believed,
         loadings: _loadings,
+        plays: _plays,
         **NORMAL,
         op.recompute: _recompute,
         op.learn: _learn,

@@ -27,6 +27,7 @@ from rolf.estimators.mixture import (
     check_components,
     loadings,
     mixture,
+    plays,
     posterior,
     posterior_traits,
 )
@@ -342,6 +343,10 @@ def _loadings(
     return varying_loadings(model.latent, belief.totals, rows, component, arms)
 
 
+def _plays(model: VaryingPosterior, belief: VaryingPosteriorBelief) -> FloatArray:
+    return belief.totals.counts
+
+
 def _recompute(model: VaryingPosterior, belief: VaryingPosteriorBelief, round: int) -> None:
     forget_evidence(model.prior, belief.components.evidence)
     varying_refresh(model, belief.components, belief.totals)
@@ -392,6 +397,7 @@ op.estimator(
         op.means: _means,
         believed: _believed,
         loadings: _loadings,
+        plays: _plays,
         **NORMAL,
         op.recompute: _recompute,
         op.learn: _learn,

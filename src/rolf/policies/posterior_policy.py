@@ -33,7 +33,7 @@ DRAWS = 100
 
 def known_noise(noise: float | None) -> float:
     """The noise variance that an option says, 0 if it says nothing."""
-    return 0.0 if noise is None else between("noise", noise, 1e-100, 1e100) ** 2
+    return 0.0 if noise is None else between("noise", noise, 1e-30, 1e30) ** 2
 
 
 def posterior_rule(rule: str, width: float, horizon: int | None, explore: float) -> Any:

@@ -5,10 +5,11 @@
 
     sqrt(width^2 + 2 log(1 + t/STEADY))
 
-in round t. As that grows without end, every arm is tried again for ever. If the number of rounds
-is known and n of them are left, this one included, it is at most what a normal number exceeds
-with chance min(1/2, HOPE/n): an arm is worth a look if it may well be better for the rest, and in
-the end the best estimate is played.
+in round t; and an arm that has been played less than floor(log(1 + t/(RARE K))) times comes
+first. So every arm is tried again for ever. If the number of rounds is known and n of them are
+left, this one included, the number of deviations is at most what a normal number exceeds with
+chance min(1/2, HOPE/n): an arm is worth a look if it may well be better for the rest, and in the
+end the best estimate is played.
 
 ``PosteriorDraws``: an arm's chance is the share of draws from the posterior in which it is best.
 """
@@ -18,15 +19,19 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from rolf.estimators.bounds import Bonus, deviations_of, upper_bounds
 from rolf.estimators.chances import win_shares
-from rolf.estimators.mixture import believed
+from rolf.estimators.mixture import believed, plays
 from rolf.kernel import implement
-from rolf.policies.rules import Situation, believed_means, bounds, odds
+from rolf.policies.rules import UNSEEN, Situation, believed_means, bounds, odds
 from rolf.types import FloatArray
 
 #: rounds after which the bonus starts to grow
 STEADY = 300.0
+#: rounds per arm, times e - 1, after which an arm that was never played is
+RARE = 50.0
 #: times the rounds left, the chance with which an arm may be better than its bound
 HOPE = 6.0
 
@@ -42,10 +47,16 @@ class PosteriorBound(NamedTuple):
 def _bounds(bound: PosteriorBound, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
     known = believed(now.model, now.belief, now.features)
     limit = math.inf
+    least = math.floor(math.log1p(round / (RARE * now.waiting.size)))
     if round <= bound.horizon:
         limit = deviations_of(min(0.5, HOPE / (bound.horizon - round + 1.0)))
+        least = 0
     bonus = Bonus(bound.width, math.log1p(round / STEADY), limit)
-    return upper_bounds(now.model, now.belief, known, now.waiting, bonus)
+    mean, upper = upper_bounds(now.model, now.belief, known, now.waiting, bonus)
+    if least > 0:
+        played = plays(now.model, now.belief) + now.waiting
+        upper = np.where(played < least, UNSEEN, upper)
+    return mean, upper
 
 
 implement(PosteriorBound, {bounds: _bounds})
