@@ -45,7 +45,7 @@ def posterior_rule(rule: str, width: float, horizon: int | None, explore: float)
         if rounds:
             raise InvalidArgument("horizon", horizon, 'nothing with rule="sample"')
         return Drawn(PosteriorDraws(DRAWS), explore)
-    optimistic = Optimistic(PosteriorBound(between("width", width, 0.0, math.inf), rounds))
+    optimistic = Optimistic(PosteriorBound(between("width", width, 0.0, 1e100), rounds))
     return Drawn(optimistic, explore) if explore > 0.0 else optimistic
 
 
