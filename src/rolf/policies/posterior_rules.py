@@ -5,8 +5,8 @@
 
     sqrt(width^2 + 2 log(1 + t/STEADY))
 
-in round t; and an arm that has been played less than floor(log(1 + t/(RARE K))) times comes
-first. So every arm is tried again for ever. If the number of rounds is known and n of them are
+in round t. And an arm that has not been played after RARE K rounds comes first; once after that,
+twice after SELDOM times as many, and so on. So every arm is tried again for ever. If the number of rounds is known and n of them are
 left, this one included, the number of deviations is at most what a normal number exceeds with
 chance min(1/2, HOPE/n): an arm is worth a look if it may well be better for the rest, and in the
 end the best estimate is played.
@@ -30,8 +30,10 @@ from rolf.types import FloatArray
 
 #: rounds after which the bonus starts to grow
 STEADY = 300.0
-#: rounds per arm, times e - 1, after which an arm that was never played is
-RARE = 50.0
+#: rounds per arm after which an arm that was never played is, and how many times as many rounds
+#: follow until every arm is played once more
+RARE = 100.0
+SELDOM = 100.0
 #: times the rounds left, the chance with which an arm may be better than its bound
 HOPE = 6.0
 
@@ -47,13 +49,16 @@ class PosteriorBound(NamedTuple):
 def _bounds(bound: PosteriorBound, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
     known = believed(now.model, now.belief, now.features)
     limit = math.inf
-    least = math.floor(math.log1p(round / (RARE * now.waiting.size)))
+    start = RARE * now.waiting.size
+    least = 0.0
+    if round >= start:
+        least = 1.0 + math.floor(math.log(round / start) / math.log(SELDOM))
     if round <= bound.horizon:
         limit = deviations_of(min(0.5, HOPE / (bound.horizon - round + 1.0)))
-        least = 0
+        least = 0.0
     bonus = Bonus(bound.width, math.log1p(round / STEADY), limit)
     mean, upper = upper_bounds(now.model, now.belief, known, now.waiting, bonus)
-    if least > 0:
+    if least > 0.0:
         played = plays(now.model, now.belief) + now.waiting
         upper = np.where(played < least, UNSEEN, upper)
     return mean, upper
