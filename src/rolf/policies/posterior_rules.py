@@ -5,11 +5,11 @@
 
     sqrt(width^2 + 2 log(1 + t/STEADY))
 
-in round t. And an arm that has not been played after RARE K rounds comes first; once after that,
-twice after SELDOM times as many, and so on. So every arm is tried again for ever. If the number of rounds is known and n of them are
-left, this one included, the number of deviations is at most what a normal number exceeds with
-chance min(1/2, HOPE/n): an arm is worth a look if it may well be better for the rest, and in the
-end the best estimate is played.
+in round t. And an arm that has not been played after RARE K rounds comes first, and so does one
+that has been played once after SELDOM times as many, and so on. So every arm is tried again for
+ever. If the number of rounds is known and n of them are left, this one included, the number of
+deviations is at most what a normal number exceeds with chance min(1/2, HOPE/n): an arm is worth a
+look if it may well be better for the rest, and in the end the best estimate is played.
 
 ``PosteriorDraws``: an arm's chance is the share of draws from the posterior in which it is best.
 """
