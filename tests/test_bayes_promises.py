@@ -13,6 +13,7 @@ from helpers import LETTERS
 from rolf.errors import IncompatibleState, InvalidArgument
 from rolf.estimators.posterior import make_grid
 from rolf.estimators.scales import TOTALS
+from rolf.policies.posterior_rules import fewest_plays
 from test_bayes import BOTH, FEATURES, rebuilt, standardised
 
 # --- before anything is known -----------------------------------------------------------------
@@ -264,3 +265,52 @@ def test_features_far_from_all_others_do_not_end_in_nothing():
             table[turn % len(table), 0] *= 10.0 ** (9 + turn % 40)
         policy.tell(policy.ask(features=table), rng.standard_normal())
     assert np.isfinite(policy.estimates(features=FEATURES)).all()
+
+
+# --- a long life ------------------------------------------------------------------------------
+
+
+ARMS = 12
+
+
+def settled(**options):
+    """A policy that is sure of its best arm after 1190 rounds, and has never played arm 0."""
+    features = np.linspace(0.0, 1.0, ARMS)[:, None]
+    policy = rolf.RoLFBayes(features, seed=0, **options)
+    arms = np.resize(np.arange(1, ARMS), 1190)
+    policy.learn(arms, features[arms, 0] + 0.01 * np.random.default_rng(0).standard_normal(1190))
+    return policy
+
+
+def asked(policy, count):
+    return [policy.ask().arm for _ in range(count)]
+
+
+@pytest.mark.parametrize("options", [{}, {"explore": 1e-9}])
+def test_an_arm_that_was_never_played_is_tried_in_the_end(options):
+    """Whatever is believed of it, after 100 rounds per arm; once, also while its reward waits."""
+    policy = settled(**options)
+    assert 0 not in asked(policy, 9)
+    decisions = policy.ask(n=20)
+    assert [each.arm for each in decisions].count(0) == 1
+    policy.tell(decisions, [each.arm / (ARMS - 1) for each in decisions])
+    assert 0 not in asked(policy, 20)
+
+
+def test_all_arms_are_played_once_more_when_there_were_a_hundred_times_as_many_rounds():
+    rounds = (1, 299, 300, 29_999, 30_000, 3_000_000)
+    assert [fewest_plays(t, 3) for t in rounds] == [0, 0, 1, 1, 2, 3]
+
+
+def test_a_known_end_is_not_spent_on_trying():
+    """Neither by the safeguard nor by the bonus; afterwards both are back."""
+    policy = settled(horizon=1220)
+    assert set(asked(policy, 30)) == {ARMS - 1}
+    assert 0 in asked(policy, 5)
+    policy = rolf.RoLFBayes([[0.0], [1.0], [0.5]], horizon=30, seed=0)
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        decision = policy.ask()
+        policy.tell(decision, 0.1 * decision.arm + rng.standard_normal())
+        if policy.rounds > 25:
+            assert decision.arm == decision.greedy

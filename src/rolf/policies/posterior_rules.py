@@ -5,8 +5,8 @@
 
     sqrt(width^2 + 2 log(1 + t/STEADY))
 
-in round t. And an arm that has not been played after RARE K rounds comes first, and so does one
-that has been played once after SELDOM times as many, and so on. So every arm is tried again for
+in round t. An arm that has not been played after RARE K rounds comes first, and so does one that
+has been played only once after SELDOM times as many, and so on. So every arm is tried again for
 ever. If the number of rounds is known and n of them are left, this one included, the number of
 deviations is at most what a normal number exceeds with chance min(1/2, HOPE/n): an arm is worth a
 look if it may well be better for the rest, and in the end the best estimate is played.
@@ -24,17 +24,17 @@ import numpy as np
 from rolf.estimators.bounds import Bonus, deviations_of, upper_bounds
 from rolf.estimators.chances import win_shares
 from rolf.estimators.mixture import believed, plays
-from rolf.kernel import implement
+from rolf.kernel import implement, shared
 from rolf.policies.rules import UNSEEN, Situation, believed_means, bounds, odds
 from rolf.types import FloatArray
 
 #: rounds after which the bonus starts to grow
 STEADY = 300.0
-#: rounds per arm after which an arm that was never played is, and how many times as many rounds
-#: follow until every arm is played once more
+#: rounds per arm after which an arm that was never played comes first, and the factor by which the
+#: rounds have to grow for every arm to be due once more
 RARE = 100.0
 SELDOM = 100.0
-#: times the rounds left, the chance with which an arm may be better than its bound
+#: the chance with which an arm may be better than its bound, times the rounds that are left
 HOPE = 6.0
 
 
@@ -46,16 +46,20 @@ class PosteriorBound(NamedTuple):
     horizon: int
 
 
+@shared
+def fewest_plays(round: int, arms: int) -> float:
+    """How often every arm must have been played by a round."""
+    per_arm = round / (RARE * arms)
+    return 1.0 + math.floor(math.log(per_arm) / math.log(SELDOM)) if per_arm >= 1.0 else 0.0
+
+
 def _bounds(bound: PosteriorBound, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
     known = believed(now.model, now.belief, now.features)
-    limit = math.inf
-    start = RARE * now.waiting.size
-    least = 0.0
-    if round >= start:
-        least = 1.0 + math.floor(math.log(round / start) / math.log(SELDOM))
+    limit, least = math.inf, 0.0
     if round <= bound.horizon:
         limit = deviations_of(min(0.5, HOPE / (bound.horizon - round + 1.0)))
-        least = 0.0
+    else:
+        least = fewest_plays(round, now.waiting.size)
     bonus = Bonus(bound.width, math.log1p(round / STEADY), limit)
     mean, upper = upper_bounds(now.model, now.belief, known, now.waiting, bonus)
     if least > 0.0:

@@ -1,11 +1,11 @@
 """RoLF-Bayes: learns from the rewards how much to trust the features.
 
 The augmented model with three unknown scales: of what the features explain, of what is
-latent, of the noise (``estimators/scales.py``). An arm's score is an upper quantile of its
-posterior over all scales: what is not known about the weights of the features, about the arm's
-latent part and about the scales counts together (``posterior_rules.py``). Decisions that still
-wait for their reward narrow an arm's deviation as the reward will, so a batch is spread over the
-arms.
+latent, of the noise (``estimators/scales.py``). An arm's score is its posterior mean plus a
+number of posterior standard deviations that grows with time, both over all scales: what is not
+known about the weights of the features, about the arm's latent part and about the scales counts
+together (``posterior_rules.py``). Decisions that still wait for their reward narrow an arm's
+deviation as the reward will, so a batch is spread over the arms.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class RoLFBayes(PosteriorPolicy):
         features: (K, d) table, one row per arm.
         rewards: "real"; "binary", 0 or 1 or between, such as clicks; or "counts", 0, 1, 2, ...
             with the noise of Poisson's distribution: with more, intervals are too narrow.
-        horizon: how many rounds there will be, if that is known: it explores for what is left, not
-            at the end, and goes on as without it afterwards.
+        horizon: how many rounds there will be, if that is known: it explores as far as what is
+            left can repay, not at the end, and afterwards goes on as if it had not been told.
         noise: the standard deviation of a real reward around its mean, if it is known.
         rule: "bound" plays the arm with the largest upper bound; "sample" draws each arm with its
             posterior chance of being the best one.
-        explore: the share of decisions that are drawn from all available arms alike.
-        width: the bonus of an arm of which little is known, in deviations of a normal
-            distribution.
+        explore: the share of decisions that is drawn uniformly from the available arms.
+        width: the bonus of an arm of which little is known, in posterior standard deviations, in
+            the first rounds.
         seed: of this policy's own draws, which by default only break ties.
 
     >>> policy = RoLFBayes([[0.0], [1.0], [2.0]], seed=1)
@@ -74,7 +74,7 @@ class RoLFBayes(PosteriorPolicy):
             model = make_grid(arms.features, known_noise(noise))
         elif noise is not None:
             raise InvalidArgument(
-                "noise", noise, f"nothing: {kind} rewards have the noise they have"
+                "noise", noise, f"nothing: the noise of {kind} rewards follows from their means"
             )
         else:
             model = linked_grid(arms.features, CLICKS if kind == "binary" else COUNTS)

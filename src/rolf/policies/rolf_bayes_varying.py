@@ -2,7 +2,7 @@
 
 The latent part of an arm stays, its observed features are those of the round; the three
 scales are learned as for fixed features (``estimators/varying_posterior.py``). The score of an
-arm is an upper quantile of its posterior over all scales.
+arm is its posterior mean plus a number of posterior standard deviations, over all scales.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class RoLFBayesVarying(PosteriorPolicy):
     Args:
         features: (K, d): how many arms and features there are, how the arms are called, and
             in what units the features will come; the values come with every ``ask``.
-        horizon: how many rounds there will be, if that is known: it explores for what is left, not
-            at the end, and goes on as without it afterwards.
+        horizon: how many rounds there will be, if that is known: it explores as far as what is
+            left can repay, not at the end, and afterwards goes on as if it had not been told.
         noise: the standard deviation of a reward around its mean, if it is known.
         rule: "bound" plays the arm with the largest upper bound; "sample" draws each arm with its
             posterior chance of being the best one.
-        explore: the share of decisions that are drawn from all available arms alike.
-        width: the bonus of an arm of which little is known, in deviations of a normal
-            distribution.
+        explore: the share of decisions that is drawn uniformly from the available arms.
+        width: the bonus of an arm of which little is known, in posterior standard deviations, in
+            the first rounds.
         seed: of this policy's own draws, which by default only break ties.
 
     >>> policy = RoLFBayesVarying([[1.0], [2.0]], seed=1)

@@ -90,6 +90,11 @@ def unseen_first(counts: FloatArray, upper: FloatArray) -> FloatArray:
     return np.where(counts > 0.0, upper, UNSEEN)
 
 
+def _next_chances(rule: Any, now: Situation, draws: int) -> FloatArray:
+    """``chances`` of a rule whose odds are known."""
+    return odds(rule, now, int(now.clock[0]) + 1)[1]
+
+
 # --- the largest upper bound -------------------------------------------------------------------
 
 
@@ -106,20 +111,12 @@ def _decide_optimistic(rule: Optimistic, now: Situation, rng: Generator) -> Choi
     return Choice(arm, 1.0 / ties, argmax(estimates, now.available), arm, True)
 
 
-def _optimistic_chances(rule: Optimistic, now: Situation, draws: int) -> FloatArray:
-    _, upper = bounds(rule.bound, now, int(now.clock[0]) + 1)
-    return tie_shares(upper[now.available])
-
-
 def _optimistic_odds(rule: Optimistic, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
     estimates, upper = bounds(rule.bound, now, round)
     return estimates, tie_shares(upper[now.available])
 
 
-implement(
-    Optimistic,
-    {decide: _decide_optimistic, chances: _optimistic_chances, odds: _optimistic_odds},
-)
+implement(Optimistic, {decide: _decide_optimistic, chances: _next_chances, odds: _optimistic_odds})
 
 # --- the largest draw --------------------------------------------------------------------------
 
@@ -192,7 +189,6 @@ class Drawn(NamedTuple):
     explore: float
 
 
-@shared
 def _drawn_odds(rule: Drawn, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
     estimates, known = odds(rule.rule, now, round)
     return estimates, rule.explore / known.size + (1.0 - rule.explore) * known
@@ -200,7 +196,7 @@ def _drawn_odds(rule: Drawn, now: Situation, round: int) -> tuple[FloatArray, Fl
 
 def _decide_drawn(rule: Drawn, now: Situation, rng: Generator) -> Choice:
     now.clock[0] += 1
-    estimates, known = _drawn_odds(rule, now, now.clock[0])
+    estimates, known = odds(rule, now, now.clock[0])
     left = rng.random() * known.sum()
     place = 0
     while place < known.size - 1 and left >= known[place]:
@@ -212,8 +208,4 @@ def _decide_drawn(rule: Drawn, now: Situation, rng: Generator) -> Choice:
     return Choice(arm, known[place], argmax(estimates, now.available), arm, True)
 
 
-def _drawn_chances(rule: Drawn, now: Situation, draws: int) -> FloatArray:
-    return _drawn_odds(rule, now, int(now.clock[0]) + 1)[1]
-
-
-implement(Drawn, {decide: _decide_drawn, chances: _drawn_chances})
+implement(Drawn, {decide: _decide_drawn, chances: _next_chances, odds: _drawn_odds})
