@@ -8,8 +8,9 @@ from scipy import stats
 
 import rolf
 from helpers import ARMS, extra, make, play, reward_of
-from rolf.estimators.chances import cholesky, hashed, hashed_normals
+from rolf.estimators.chances import hashed, hashed_normals
 from rolf.kernel import looped
+from rolf.linalg import cholesky
 from rolf.policies.posterior_policy import DRAWS
 
 ROUNDS = 2000

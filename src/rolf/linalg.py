@@ -231,6 +231,23 @@ def root_update(root: FloatArray, vector: FloatArray) -> tuple[FloatArray, float
     return gain, size
 
 
+@shared
+def cholesky(matrix: FloatArray) -> FloatArray:
+    """A lower triangular root of a matrix that may just be positive definite."""
+    size = matrix.shape[0]
+    out = np.zeros((size, size))
+    for i in range(size):
+        for j in range(i + 1):
+            inner = matrix[i, j]
+            for k in range(j):
+                inner -= out[i, k] * out[j, k]
+            if i == j:
+                out[i, i] = math.sqrt(max(inner, 0.0))
+            elif out[j, j] > 0.0:
+                out[i, j] = inner / out[j, j]
+    return out
+
+
 def inverse_root(matrix: FloatArray, least: float) -> FloatArray:
     """A square root of the inverse of a symmetric matrix with no eigenvalue below ``least``."""
     values, vectors = np.linalg.eigh(matrix)

@@ -25,11 +25,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from rolf.diagnosis.moments import Moments
 from rolf.estimators.components import Components, Posterior, no_components, refresh, standard_rows
-from rolf.estimators.linked_posterior import LinkedBelief, LinkedPosterior, refresh_linked
-from rolf.estimators.links import CLICKS, linked
+from rolf.estimators.linked_posterior import LinkedPosterior, no_modes, refresh_linked
+from rolf.estimators.links import CLICKS
+from rolf.estimators.scales import scale_grid
 from rolf.types import FloatArray, IntArray
 
 DRAWS = 4096
@@ -117,26 +119,22 @@ def real_belief(
 def click_belief(features: FloatArray, counts: FloatArray, sums: FloatArray) -> Belief:
     """Of rewards of 0 and 1, from the counts and sums of all arms (K,)."""
     grid = LinkedPosterior(*standard_rows(features), *_grid(3e-4, 20.0), 1.0, CLICKS)
-    components = no_components(grid)
-    counts_then, sums_then = np.zeros((2, counts.size))
-    modes = np.zeros((grid.latent.size, counts.size))
-    belief = LinkedBelief(counts, sums, counts_then, sums_then, modes, components)
+    belief = no_modes(grid, counts, sums)
     refresh_linked(grid, belief, True)
-    rates = linked(CLICKS, modes.ravel()).reshape(modes.shape)
+    rates = expit(belief.modes)
     curvature = counts * rates * (1.0 - rates)
-    pull = curvature * modes + sums - counts * rates
-    return _belief(grid, components, math.inf, curvature, pull, 0.0)
+    pull = curvature * belief.modes + sums - counts * rates
+    return _belief(grid, belief.components, math.inf, curvature, pull, 0.0)
 
 
 def _grid(least: float, most: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Observed and latent scale and log prior weight: variances between arms from ``least`` to
     ``most``, log-uniform, times all shares."""
     steps = int(np.ceil(np.log(most / least) / np.log(STEP))) + 1
-    total = np.repeat(np.geomspace(least, most, steps), SHARES.size)
-    share = np.tile(SHARES, steps)
-    prior = np.log(np.tile(WEIGHTS, steps) / steps)
+    totals = np.geomspace(least, most, steps)
+    observed, latent, prior = scale_grid(totals, 1.0 - SHARES, WEIGHTS)
     nothing = NOTHING * least
-    return np.maximum(total * share, nothing), np.maximum(total * (1.0 - share), nothing), prior
+    return np.maximum(observed, nothing), np.maximum(latent, nothing), prior
 
 
 def _belief(
@@ -182,8 +180,8 @@ def split_of(belief: Belief) -> Split:
         above += (hidden > 0.0).sum(axis=0)
         below += (hidden < 0.0).sum(axis=0)
         if math.isinf(belief.degrees):  # from log-odds to rates
-            hidden = _rates(observed + hidden)
-            observed = _rates(observed)
+            hidden = expit(observed + hidden)
+            observed = expit(observed)
             hidden -= observed
         fit += observed.sum(axis=0)
         parts += hidden.sum(axis=0)
@@ -222,7 +220,3 @@ def _draw(
     if belief.shares[g] == 1.0:
         hidden[:] = 0.0
     return level, moved, hidden
-
-
-def _rates(values: FloatArray) -> FloatArray:
-    return linked(CLICKS, values.ravel()).reshape(values.shape)

@@ -14,6 +14,7 @@ import numpy as np
 
 from rolf.estimators.mixture import Believed, loadings
 from rolf.kernel import looped, shared
+from rolf.linalg import cholesky
 from rolf.types import FloatArray, IntArray
 
 
@@ -37,23 +38,6 @@ def hashed_normals(key: int, place: int, out: FloatArray) -> None:
         out[i] = radius * math.cos(angle)
         if i + 1 < out.size:
             out[i + 1] = radius * math.sin(angle)
-
-
-@shared
-def cholesky(matrix: FloatArray) -> FloatArray:
-    """A lower triangular root of a matrix that may just be positive definite."""
-    size = matrix.shape[0]
-    out = np.zeros((size, size))
-    for i in range(size):
-        for j in range(i + 1):
-            inner = matrix[i, j]
-            for k in range(j):
-                inner -= out[i, k] * out[j, k]
-            if i == j:
-                out[i, i] = math.sqrt(max(inner, 0.0))
-            elif out[j, j] > 0.0:
-                out[i, j] = inner / out[j, j]
-    return out
 
 
 @looped

@@ -1,9 +1,9 @@
 """The components of the posterior for fixed features, and how they follow from the totals.
 
-With the notation of ``posterior.py``, weights w_a = N_a/(1 + l N_a) and the average reward ybar_a
-of arm a, the coefficients (c, m) of a component have covariance C and mean t,
+With the notation of ``posterior.py``, N_a rewards of arm a and their average ybar_a, the
+coefficients (c, m) of a component have covariance C and mean t,
 
-    C^-1 = sum_a w_a z_a z_a' + diag(0, 1/variances of m),    t = C sum_a w_a z_a ybar_a,
+    C^-1 = sum_a f_a N_a z_a z_a' + diag(0, 1/variances of m),    t = C sum_a f_a N_a z_a ybar_a,
 
 and arm a has mean f_a z_a't + (1 - f_a) ybar_a and variance l f_a + f_a^2 z_a'C z_a: O(K d^2) per
 component, however many rewards there were.
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.estimators.mixture import MixturePosterior
-from rolf.estimators.scales import Evidence, no_evidence, weigh
+from rolf.estimators.scales import Evidence, no_evidence, noise_posterior, weigh
 from rolf.kernel import looped, shared
-from rolf.linalg import inverse
+from rolf.linalg import inverse, matvec
 from rolf.types import FloatArray, IntArray
 
 
@@ -125,7 +125,7 @@ def refresh(
     grid: Posterior, belief: Components, counts: FloatArray, sums: FloatArray, squares: FloatArray
 ) -> None:
     """Recompute everything from the counts, sums and sums of squares of all arms."""
-    arms, size = grid.rows.shape
+    arms = counts.size
     evidence = belief.evidence
     evidence.seen[0] = counts.sum()
     if evidence.seen[0] == 0.0:
@@ -140,84 +140,81 @@ def refresh(
                 level = mean
             averages[a] = mean - level
             within += max(squares[a] - mean * sums[a], 0.0)
-    coef = np.empty(size)
+    pull = counts * averages
     for g in range(grid.latent.size):
-        right, precision = _normal_equations(grid, g, counts, averages)
-        cov, logdet = inverse(precision)
-        error = within
-        for i in range(size):
-            coef[i] = 0.0
-            for j in range(size):
-                belief.cov[g, i, j] = cov[i, j]
-                coef[i] += cov[i, j] * right[j]
-            if i > 0:
-                variance = grid.observed[g] * grid.sizes[i]
-                logdet += math.log(variance)
-                error += coef[i] ** 2 / variance
-        more_error, more_logdet = _predict(grid, belief, g, counts, averages, coef, level)
-        evidence.errors[g] = error + more_error
-        evidence.logdets[g] = logdet + more_logdet
+        prior = grid.observed[g] * grid.sizes
+        coef, logdet, error = regress(grid.rows, grid.latent[g], prior, counts, pull, belief.cov[g])
+        logdet += widths(grid.rows, grid.latent[g], counts, belief, g)
+        centres = matvec(grid.rows, coef)
+        for a in range(arms):
+            free = belief.loose[g, a]
+            gap = averages[a] - centres[a]
+            belief.means[g, a] = level + centres[a] + (1.0 - free) * gap
+            error += counts[a] * free * gap * gap
+        evidence.errors[g] = within + error
+        evidence.logdets[g] = logdet
         evidence.alive[g] = 1
     weigh(grid.prior, evidence, grid.noise)
 
 
 @shared
-def _normal_equations(
-    grid: Posterior, g: int, counts: FloatArray, averages: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Right-hand side and precision of (c, m) in units of 1/s, given the averages of the arms."""
-    arms, size = grid.rows.shape
-    rows = grid.rows
-    right = np.zeros(size)
-    precision = np.zeros((size, size))
-    for i in range(1, size):
-        precision[i, i] = 1.0 / (grid.observed[g] * grid.sizes[i])
+def regress(
+    rows: FloatArray,
+    latent: float,
+    prior: FloatArray,
+    curvature: FloatArray,
+    pull: FloatArray,
+    cov: FloatArray,
+) -> tuple[FloatArray, float, float]:
+    """The mean t of (c, m), for a log likelihood pull_a r_a - curvature_a r_a^2/2 of every arm.
+
+    ``prior`` (D,) has the variances of the coefficients, 0 for a flat prior; the covariance C is
+    written into ``cov``. Returns t, log(det C^-1 times the variances) and the sum of t_i^2 over
+    them.
+    """
+    arms, size = rows.shape
+    right, precision = np.zeros(size), np.zeros((size, size))
     for a in range(arms):
-        if counts[a] > 0.0:
-            weight = counts[a] / (1.0 + grid.latent[g] * counts[a])
+        if curvature[a] > 0.0:
+            free = 1.0 / (1.0 + latent * curvature[a])
+            weight, value = curvature[a] * free, pull[a] * free
             for i in range(size):
+                right[i] += rows[a, i] * value
                 factor = weight * rows[a, i]
-                right[i] += factor * averages[a]
                 for j in range(size):
                     precision[i, j] += factor * rows[a, j]
-    return right, precision
+    for i in range(size):
+        if prior[i] > 0.0:
+            precision[i, i] += 1.0 / prior[i]
+    cov[:], logdet = inverse(precision)
+    coef, misfit = matvec(cov, right), 0.0
+    for i in range(size):
+        if prior[i] > 0.0:
+            logdet += math.log(prior[i])
+            misfit += coef[i] ** 2 / prior[i]
+    return coef, logdet, misfit
 
 
 @shared
-def _predict(
-    grid: Posterior,
-    belief: Components,
-    g: int,
-    counts: FloatArray,
-    averages: FloatArray,
-    coef: FloatArray,
-    level: float,
-) -> tuple[float, float]:
-    """Write a component's means, variances and f of all arms, given its coefficients and C.
-
-    Returns what the arms add to the squared error and to the log determinant.
-    """
-    arms, size = grid.rows.shape
-    rows, cov, latent = grid.rows, belief.cov, grid.latent[g]
-    error = logdet = 0.0
+def widths(
+    rows: FloatArray, latent: float, curvature: FloatArray, belief: Components, g: int
+) -> float:
+    """Write a component's variances and f of all arms, given its C; returns what the arms add to
+    the log determinant."""
+    arms, size = rows.shape
+    logdet = 0.0
     for a in range(arms):
-        middle = spread = 0.0
+        spread = 0.0
         for i in range(size):
             inner = 0.0
             for j in range(size):
-                inner += cov[g, i, j] * rows[a, j]
-            middle += coef[i] * rows[a, i]
+                inner += belief.cov[g, i, j] * rows[a, j]
             spread += inner * rows[a, i]
-        free = 1.0 / (1.0 + latent * counts[a])
-        gap = averages[a] - middle
-        if counts[a] > 0.0:
-            error += counts[a] * free * gap * gap
-            logdet -= math.log(free)
-            middle += (1.0 - free) * gap
-        belief.means[g, a] = level + middle
+        free = 1.0 / (1.0 + latent * curvature[a])
         belief.variances[g, a] = free * (latent + free * spread)
         belief.loose[g, a] = free
-    return error, logdet
+        logdet -= math.log(free)
+    return logdet
 
 
 @looped
@@ -240,10 +237,10 @@ def fixed_posterior(model: Any, belief: Components, anchor: float) -> MixturePos
     evidence = belief.evidence
     live = np.flatnonzero(evidence.weights > 0.0)
     latent, loose = model.latent[live], belief.loose[live]
-    degrees = math.inf if model.noise else float(evidence.seen[0]) - 1.0
+    noises, degrees = noise_posterior(evidence, model.noise)
     return MixturePosterior(
         weights=evidence.weights[live],
-        noises=np.full(live.size, model.noise) if model.noise else evidence.errors[live] / degrees,
+        noises=noises[live],
         means=belief.means[live] + anchor,
         variances=np.maximum(belief.variances[live], 0.0),
         cov=belief.cov[live],

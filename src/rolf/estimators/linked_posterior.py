@@ -32,7 +32,9 @@ from rolf.estimators.components import (
     fixed_posterior,
     move,
     no_components,
+    regress,
     standard_rows,
+    widths,
 )
 from rolf.estimators.linked_bounds import linked_bounds
 from rolf.estimators.links import CLICKS, CLOSE, STEPS, averaged, limited, linked, response
@@ -50,7 +52,7 @@ from rolf.estimators.mixture import (
 from rolf.estimators.operations import Observation
 from rolf.estimators.scales import due, forget_evidence, scale_grid, weigh
 from rolf.kernel import looped, shared
-from rolf.linalg import inverse
+from rolf.linalg import matvec
 from rolf.types import FloatArray, IntArray
 
 #: variance of the level c
@@ -93,10 +95,11 @@ def linked_grid(features: FloatArray, link: int) -> LinkedPosterior:
     return LinkedPosterior(*standard_rows(features), *scale_grid(TOTALS), 1.0, link)
 
 
-@shared
-def prior_variance(grid: LinkedPosterior, g: int, i: int) -> float:
-    """Of coefficient i of (c, m) in a component."""
-    return grid.observed[g] * grid.sizes[i] if i > 0 else LEVEL
+def no_modes(model: LinkedPosterior, counts: FloatArray, sums: FloatArray) -> LinkedBelief:
+    """The belief in counts and sums (K,) whose modes are still to be found."""
+    counts_then, sums_then = np.zeros((2, counts.size))
+    modes = np.zeros((model.latent.size, counts.size))
+    return LinkedBelief(counts, sums, counts_then, sums_then, modes, no_components(model))
 
 
 @looped
@@ -122,66 +125,34 @@ def find_mode(
     grid: LinkedPosterior, belief: Components, g: int, counts: FloatArray, sums: FloatArray
 ) -> None:
     """Newton's method for r in component g, from where it is; then all that follows from it."""
-    arms, size = grid.rows.shape
+    arms = counts.size
     rows, latent, r = grid.rows, grid.latent[g], belief.means
-    curvature, force, coef = np.zeros(arms), np.zeros(arms), np.zeros(size)
-    logdet = 0.0
+    prior = grid.observed[g] * grid.sizes
+    prior[0] = LEVEL
+    curvature, pull, centres = np.zeros(arms), np.zeros(arms), np.zeros(arms)
+    logdet = misfit = 0.0
     for _ in range(STEPS):
-        right, precision = np.zeros(size), np.zeros((size, size))
-        for i in range(size):
-            precision[i, i] = 1.0 / prior_variance(grid, g, i)
         for a in range(arms):
-            if counts[a] > 0.0:
-                expected, slope, _ = response(grid.link, r[g, a])
-                curvature[a] = counts[a] * slope
-                force[a] = sums[a] - counts[a] * expected
-                free = 1.0 / (1.0 + latent * curvature[a])
-                weight = curvature[a] * free
-                value = (curvature[a] * r[g, a] + force[a]) * free
-                for i in range(size):
-                    right[i] += rows[a, i] * value
-                    factor = weight * rows[a, i]
-                    for j in range(size):
-                        precision[i, j] += factor * rows[a, j]
-        cov, logdet = inverse(precision)
-        for i in range(size):
-            coef[i] = 0.0
-            for j in range(size):
-                coef[i] += cov[i, j] * right[j]
-                belief.cov[g, i, j] = cov[i, j]
+            expected, slope, _ = response(grid.link, r[g, a])
+            curvature[a] = counts[a] * slope
+            pull[a] = curvature[a] * r[g, a] + sums[a] - counts[a] * expected
+        coef, logdet, misfit = regress(rows, latent, prior, curvature, pull, belief.cov[g])
+        centres = matvec(rows, coef)
         farthest = 0.0
         for a in range(arms):
-            middle = 0.0
-            for i in range(size):
-                middle += rows[a, i] * coef[i]
-            own = latent * (curvature[a] * (r[g, a] - middle) + force[a])
-            step = middle + own / (1.0 + latent * curvature[a]) - r[g, a]
+            own = latent * (pull[a] - curvature[a] * centres[a])
+            step = centres[a] + own / (1.0 + latent * curvature[a]) - r[g, a]
             r[g, a] += limited(step)
             farthest = max(farthest, abs(step))
         if farthest < CLOSE:
             break
-    misfit = 0.0
-    for i in range(size):
-        logdet += math.log(prior_variance(grid, g, i))
-        misfit += coef[i] ** 2 / prior_variance(grid, g, i)
     for a in range(arms):
-        free = 1.0 / (1.0 + latent * curvature[a])
-        middle = spread = 0.0
-        for i in range(size):
-            inner = 0.0
-            for j in range(size):
-                inner += belief.cov[g, i, j] * rows[a, j]
-            middle += rows[a, i] * coef[i]
-            spread += inner * rows[a, i]
         if counts[a] > 0.0:
             _, _, partition = response(grid.link, r[g, a])
             misfit -= 2.0 * (sums[a] * r[g, a] - counts[a] * partition)
-            misfit += (r[g, a] - middle) ** 2 / latent
-            logdet -= math.log(free)
-        belief.variances[g, a] = free * (latent + free * spread)
-        belief.loose[g, a] = free
+            misfit += (r[g, a] - centres[a]) ** 2 / latent
     belief.evidence.errors[g] = misfit
-    belief.evidence.logdets[g] = logdet
+    belief.evidence.logdets[g] = logdet + widths(rows, latent, curvature, belief, g)
 
 
 @looped
@@ -236,9 +207,7 @@ def outdated(belief: LinkedBelief) -> bool:
 
 
 def _begin(model: LinkedPosterior, arms: int) -> LinkedBelief:
-    counts, sums, counts_then, sums_then = np.zeros((4, arms))
-    modes = np.zeros((model.latent.size, arms))
-    belief = LinkedBelief(counts, sums, counts_then, sums_then, modes, no_components(model))
+    belief = no_modes(model, np.zeros(arms), np.zeros(arms))
     refresh_linked(model, belief, True)
     return belief
 

@@ -34,8 +34,8 @@ LOST = -30.0
 
 #: share of the latent part in the variance between arms and its prior weight: the arcsine
 #: law Beta(1/2, 1/2), which has room for "nothing is latent" and for "everything is"
-SHARES = (0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.97)
-SHARE_WEIGHTS = (0.04, 0.05, 0.115, 0.185, 0.22, 0.19, 0.2)
+SHARES = np.array([0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.97])
+SHARE_WEIGHTS = np.array([0.04, 0.05, 0.115, 0.185, 0.22, 0.19, 0.2])
 #: variance between arms in units of the noise variance, log-uniform
 TOTALS = np.logspace(-2.0, 5.0, 17)
 
@@ -51,12 +51,24 @@ class Evidence(NamedTuple):
     seen: FloatArray
 
 
-def scale_grid(totals: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Observed scale, latent scale and log prior weight of every component, for some totals."""
-    total = np.repeat(totals, len(SHARES))
-    share = np.tile(SHARES, totals.size)
-    prior = np.log(np.tile(SHARE_WEIGHTS, totals.size) / totals.size)
+def scale_grid(
+    totals: FloatArray, shares: FloatArray = SHARES, weights: FloatArray = SHARE_WEIGHTS
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Observed scale, latent scale and log prior weight of every component: each total with each
+    share of the latent part, which have prior weights."""
+    total = np.repeat(totals, shares.size)
+    share = np.tile(shares, totals.size)
+    prior = np.log(np.tile(weights, totals.size) / totals.size)
     return total * (1.0 - share), total * share, prior
+
+
+def noise_posterior(evidence: Evidence, noise: float) -> tuple[FloatArray, float]:
+    """The scale of the noise variance in every component (G,), and its degrees of freedom:
+    infinitely many where it is known."""
+    if noise > 0.0:
+        return np.full(evidence.errors.size, noise), math.inf
+    degrees = float(evidence.seen[0]) - 1.0
+    return evidence.errors / degrees, degrees
 
 
 def no_evidence(prior: FloatArray) -> Evidence:

@@ -10,8 +10,6 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from rolf.checks import MAX_COUNT, between, one_of, whole
 from rolf.errors import InvalidArgument
 from rolf.estimators.mixture import (
@@ -21,7 +19,7 @@ from rolf.estimators.mixture import (
     known_posterior,
     reward_variance,
 )
-from rolf.estimators.scales import Evidence
+from rolf.estimators.scales import Evidence, noise_posterior
 from rolf.policies.base import Policy
 from rolf.policies.posterior_rules import PosteriorBound, PosteriorDraws
 from rolf.policies.rules import Drawn, Optimistic
@@ -102,12 +100,11 @@ class PosteriorPolicy(Policy):
         """
         with self._lock:
             evidence, model = self._evidence, self.params.model
-            known = model.noise > 0.0
-            seen = float(evidence.seen[0])
-            if (seen == 0.0) if known else float(evidence.errors.max()) <= 0.0:
+            known = evidence.seen[0] if model.noise > 0.0 else evidence.errors.max()
+            if known <= 0.0:
                 return dict.fromkeys(("noise", "observed", "latent", "explained"), math.nan)
             weights = evidence.weights.copy()
-            unit = np.full(weights.size, model.noise) if known else evidence.errors / (seen - 1.0)
+            unit, _ = noise_posterior(evidence, model.noise)
             noise = reward_variance(model, self._state.belief, float(weights @ unit))
         observed, latent = model.observed, model.latent
         return {
