@@ -53,7 +53,7 @@ def test_every_figure_table_and_number_is_there(reproduced):
             assert len(rows) == 80 * len(panel.policies)
             last = [r for r in rows if r["policy"] == result.labels[0]][-1]
             assert float(last["mean"]) == pytest.approx(result.regret[0, :, -1].mean())
-    assert not list((folder / "data").glob("*.part"))
+    assert not list((folder / "data").glob("*.part*"))
 
 
 class Check(HTMLParser):

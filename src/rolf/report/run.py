@@ -153,22 +153,23 @@ def play_panel(
             jobs=jobs,
             progress=lambda label: advance(f"{figure.key}, {panel.title}"),
         )
-    partial = path.with_suffix(".part")
+    partial = path.with_suffix(".part.parquet")
     result.save(partial)
     partial.replace(path)  # a file is whole or absent
     return result
 
 
 def write_curves(curves: plots.Curves, path: Path) -> None:
-    """Mean and spread of every policy in every round."""
+    """Mean, spread and quantiles of every policy in every round."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["policy", "round", "mean", "std", "runs"])
-        for label, line, band in zip(curves.labels, curves.mean, curves.std, strict=True):
-            for round, (value, width) in enumerate(zip(line, band, strict=True), start=1):
-                writer.writerow(
-                    [harmless(label), round, f"{value:.10g}", f"{width:.10g}", curves.runs]
-                )
+        low, high = (f"q{100 * share:g}" for share in plots.BAND)
+        writer.writerow(["policy", "round", "mean", "std", low, high, "runs"])
+        arrays = (curves.mean, curves.std, curves.low, curves.high)
+        for label, *lines in zip(curves.labels, *arrays, strict=True):
+            for round, values in enumerate(zip(*lines, strict=True), start=1):
+                numbers = [f"{value:.10g}" for value in values]
+                writer.writerow([harmless(label), round, *numbers, curves.runs])
 
 
 def write_summaries(chosen: list[Figure], done: Results, path: Path) -> None:
