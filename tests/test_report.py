@@ -70,7 +70,7 @@ class Check(HTMLParser):
             self.links.append(values["href"])
         if "src" in values:
             self.sources.append(values["src"])
-        if tag not in ("meta", "img", "br"):
+        if tag not in ("meta", "img", "br", "source"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):

@@ -44,10 +44,14 @@ def html_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
     return f"<table>{''.join(lines)}</table>"
 
 
-def html_lines(*lines: str) -> str:
-    """Lines of text as HTML, escaped; the first is bold."""
+def html_lines(*lines: str, bold: bool = True) -> str:
+    """Lines of text as HTML, escaped; the first is bold, unless told otherwise.
+
+    >>> html_lines("3 < 4", "so it is")
+    '<b>3 &lt; 4</b><br>so it is'
+    """
     first, *rest = (html.escape(line) for line in lines)
-    return "<br>".join([f"<b>{first}</b>", *rest])
+    return "<br>".join([f"<b>{first}</b>" if bold else first, *rest])
 
 
 #: what a spreadsheet takes for the start of a formula

@@ -140,7 +140,7 @@ class Status:
 
     def _repr_html_(self) -> str:
         lines = html_lines(status_text.head(self), *status_text.sentences(self))
-        rest = html_lines("", status_text.rest(self, SHOWN))
+        rest = html_lines(status_text.rest(self, SHOWN), bold=False)
         return lines + html_table(status_text.table(self, SHOWN)) + rest
 
     def plot(

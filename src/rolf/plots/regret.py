@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -83,37 +84,54 @@ def panels_figure(
     title: str,
     bounds: Sequence[tuple[str, Callable[[int], float]] | None] | None = None,
     logarithmic: bool = False,
+    stacked: bool = False,
 ) -> Figure:
     """Panels side by side, with one legend if all show the same policies.
 
     ``bounds`` are dashed lines, per panel: a name and regret as a function of the round.
+    ``stacked`` puts the panels below each other, for narrow screens.
     """
-    figure = new_figure(4.1 * len(panels), 4.4)
-    row = figure.subplots(1, len(panels), squeeze=False)[0]
+    count = len(panels)
+    figure = new_figure(4.6, 3.3 * count + 1.2) if stacked else new_figure(4.1 * count, 4.4)
+    grid = figure.subplots(count, 1) if stacked else figure.subplots(1, count)
+    row = list(np.atleast_1d(grid))
     same_policies = all(curves.labels == panels[0][1].labels for _, curves in panels)
     for index, (axes, (name, curves)) in enumerate(zip(row, panels, strict=True)):
         regret_panel(axes, curves, logarithmic=logarithmic)
         axes.set_title(name, loc="left", fontsize=10)
-        if index:
+        if index and not stacked:
             axes.set_ylabel("")
         if bounds and (bound := bounds[index]):
             _draw_bound(axes, *bound, curves.mean.shape[1])
         if not same_policies:
             axes.legend(loc="upper left", frameon=False, fontsize=8, handlelength=2.6)
+    heading = textwrap.fill(title, 48 if stacked else 200)
+    note = note_on_runs(panels[0][1].runs)
+    figure.suptitle(f"{heading}\n", x=0.01, ha="left", fontsize=11 if stacked else 12)
+    lines = 1.32 * heading.count("\n") * 11.0
+    top = 1.0 - (21.0 + lines) / 72.0 / figure.get_figheight()
+    figure.text(0.01, top, note, fontsize=8, color=GREY, va="top")
     if same_policies:
-        _shared_legend(figure, row[0], panels)
+        _shared_legend(figure, row[0], panels, longest=2 if stacked else 6)
+        figure.draw_without_rendering()  # the layout decides how far numbers are pushed apart
         for axes, (_, curves) in zip(row, panels, strict=True):
             mark_ends(axes, curves)
-    figure.suptitle(f"{title}\n", x=0.01, ha="left", fontsize=12)
-    figure.text(0.01, 0.925, note_on_runs(panels[0][1].runs), fontsize=8, color=GREY)
     return figure
 
 
 def setting_figure(
-    points: Mapping[Any, Curves], *, title: str, xlabel: str, logarithmic: bool = False
+    points: Mapping[Any, Curves],
+    *,
+    title: str,
+    xlabel: str,
+    logarithmic: bool = False,
+    stacked: bool = False,
 ) -> Figure:
-    """Final regret against a setting: mean and one standard error."""
-    figure = new_figure(7.5, 4.2)
+    """Final regret against a setting: mean and one standard error.
+
+    ``stacked`` puts the legend below the panel, for narrow screens.
+    """
+    figure = new_figure(4.6, 4.8) if stacked else new_figure(7.5, 4.2)
     axes = figure.add_subplot()
     values = np.array(list(points), dtype=float)
     first = next(iter(points.values()))
@@ -140,9 +158,13 @@ def setting_figure(
     axes.set_xlabel(xlabel)
     axes.set_ylabel(f"regret after {first.mean.shape[1]} rounds")
     axes.set_ylim(bottom=0.0)
-    axes.set_title(title, loc="left", fontsize=11)
+    axes.set_title(textwrap.fill(title, 48 if stacked else 200), loc="left", fontsize=11)
     add_grid(axes)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
+    if stacked:
+        handles, names = axes.get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower left", ncols=2, frameon=False, fontsize=8)
+    else:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
     note = f"mean of {first.runs} runs, bars: one standard error"
     figure.supxlabel(note, x=0.01, ha="left", fontsize=8, color=GREY)
     return figure
@@ -172,6 +194,7 @@ def regret_panel(axes: Axes, curves: Curves, *, logarithmic: bool = False) -> No
     axes.set_xlim(1, max(rounds, 2))
     if logarithmic:
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
     axes.set_ylim(bottom=floor)
     add_grid(axes)
 
@@ -205,10 +228,12 @@ def note_on_runs(runs: int) -> str:
     return f"line: mean of {runs} runs; band: from {low} to {high} of the runs"
 
 
-def _shared_legend(figure: Figure, axes: Axes, panels: Sequence[tuple[str, Curves]]) -> None:
+def _shared_legend(
+    figure: Figure, axes: Axes, panels: Sequence[tuple[str, Curves]], longest: int
+) -> None:
     """One legend below all panels, line by line in the order in which the curves end on average.
 
-    Its lines are equally long, up to one entry: none stands alone.
+    Its lines have at most ``longest`` entries, and no entry stands alone in the last one.
     """
     handles, _ = axes.get_legend_handles_labels()  # in the order of the first panel
     labels = panels[0][1].labels
@@ -217,8 +242,10 @@ def _shared_legend(figure: Figure, axes: Axes, panels: Sequence[tuple[str, Curve
     }
     ranks = np.mean([np.argsort(curves.order) for _, curves in panels], axis=0)
     ordered = [labels[index] for index in np.argsort(ranks, kind="stable")]
-    lines = -(-len(ordered) // 6)
+    lines = -(-len(ordered) // longest)
     columns = -(-len(ordered) // lines)
+    while columns > 1 and len(ordered) % columns == 1:
+        columns -= 1
     by_column = [each for start in range(columns) for each in ordered[start::columns]]
     figure.legend(
         [by_label[label] for label in by_column],

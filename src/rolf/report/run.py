@@ -187,20 +187,26 @@ def write_summaries(chosen: list[Figure], done: Results, path: Path) -> None:
 
 
 def draw(figure: Figure, played: Mapping[str, Played], folder: Path) -> None:
-    """PNG and SVG of one figure."""
+    """PNG and SVG of one figure, and a PNG for narrow screens."""
+    for stacked, endings in ((False, (".png", ".svg")), (True, (page.NARROW,))):
+        drawn = _drawn(figure, played, stacked)
+        for ending in endings:
+            plots.save(drawn, folder / f"{figure.key}{ending}")
+
+
+def _drawn(figure: Figure, played: Mapping[str, Played], stacked: bool) -> Any:
     if figure.kind == "sweep":
-        drawn = plots.setting_figure(
+        return plots.setting_figure(
             {panel.x: played[panel.key].curves for panel in figure.panels},
             title=figure.title,
             xlabel=figure.xlabel,
             logarithmic=figure.logx,
+            stacked=stacked,
         )
-    else:
-        drawn = plots.panels_figure(
-            [(panel.title, played[panel.key].curves) for panel in figure.panels],
-            title=figure.title,
-            bounds=[figure.bounds.get(panel.key) for panel in figure.panels],
-            logarithmic=figure.logy,
-        )
-    for kind in ("png", "svg"):
-        plots.save(drawn, folder / f"{figure.key}.{kind}")
+    return plots.panels_figure(
+        [(panel.title, played[panel.key].curves) for panel in figure.panels],
+        title=figure.title,
+        bounds=[figure.bounds.get(panel.key) for panel in figure.panels],
+        logarithmic=figure.logy,
+        stacked=stacked,
+    )
