@@ -24,7 +24,7 @@ import numpy as np
 
 from rolf.errors import InvalidArgument
 from rolf.estimators.mixture import MixturePosterior
-from rolf.evaluation.offpolicy import TINY, check_overlap, effective_size
+from rolf.evaluation.offpolicy import TINY, check_overlap, effective_size, expected_variance
 from rolf.experiments.timeline import Outcomes
 from rolf.types import FloatArray
 
@@ -156,13 +156,16 @@ def logged_uplift(
     rewards, chances = outcomes.rewards[known], outcomes.chances[known]
     if rewards.size < 2 or np.isnan(chances).any():
         return "some decisions have no chance on record" if rewards.size > 1 else "too few rewards"
+    arms = outcomes.arms[known]
+    rule = np.zeros(max(int(arms.max()), control or 0, int(outcomes.actives.max()) - 1) + 1)
     if control is None:
-        shares = 1.0 / outcomes.actives[known]
+        rule[:] = 1.0 / rule.size
+        weights = 1.0 / outcomes.actives[known] / chances
     else:
-        shares = (outcomes.arms[known] == control).astype(np.float64)
-    weights = shares / chances
+        rule[control] = 1.0
+        weights = rule[arms] / chances
     try:
-        check_overlap("the control", weights, chances)
+        check_overlap("the control", weights, chances, expected_variance(rule, arms, chances))
     except InvalidArgument:
         return "the policy did not give every arm of the control a chance in every round"
     if effective_size(weights) < TINY:

@@ -155,7 +155,8 @@ def setting_figure(
         axes.set_xscale("log")
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.minorticks_off()
-    axes.set_xlabel(xlabel)
+    note = f"mean of {first.runs} runs, bars: one standard error"
+    axes.set_xlabel(f"{xlabel}\n({note})" if stacked else xlabel)
     axes.set_ylabel(f"regret after {first.mean.shape[1]} rounds")
     axes.set_ylim(bottom=0.0)
     axes.set_title(textwrap.fill(title, 48 if stacked else 200), loc="left", fontsize=11)
@@ -165,8 +166,7 @@ def setting_figure(
         figure.legend(handles, names, loc="outside lower left", ncols=2, frameon=False, fontsize=8)
     else:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
-    note = f"mean of {first.runs} runs, bars: one standard error"
-    figure.supxlabel(note, x=0.01, ha="left", fontsize=8, color=GREY)
+        figure.supxlabel(note, x=0.01, ha="left", fontsize=8, color=GREY)
     return figure
 
 
