@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which colour-blind people can tell apart; the line styles carry
 # the same information for print in grey.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F"]
-#: every policy has one colour in all pictures, whatever plays beside it; the last four are Tol's
+#: every policy has one colour in all pictures, whatever plays beside it; some are Tol's
 POLICIES = {
     "rolfbayes": "#D55E00",
     "rolflasso": "#0072B2",
-    "rolfridge": "#56B4E9",
+    "rolfridge": "#882255",
     "ucb": "#000000",
     "linucb": "#009E73",
     "lints": "#CC79A7",
@@ -27,7 +27,7 @@ POLICIES = {
     "oful": "#E69F00",
     "rolfvarying": "#332288",
     "betats": "#44AA99",
-    "klucb": "#882255",
+    "klucb": "#56B4E9",
     "ucb1": "#999933",
 }
 ALIASES = {
