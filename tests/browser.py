@@ -46,6 +46,7 @@ def widths(folder, pages, width=PHONE):
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
+        "--hide-scrollbars",  # as on a phone
         "--allow-file-access-from-files",
         "--disable-web-security",
         f"--user-data-dir={folder / 'browser-profile'}",

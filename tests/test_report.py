@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import rolf
+from browser import PHONE, needs_chromium, widths
 from rolf.cli import app
 from rolf.errors import InvalidArgument
 from rolf.report import reproduce
@@ -90,6 +91,16 @@ def test_the_page_stands_alone(reproduced):
         assert figures()[key].title.split(":")[0] in text
     assert "Seed 3" in text
     assert "numba" in text
+
+
+@needs_chromium
+def test_the_page_fits_a_phone(reproduced):
+    folder, page = reproduced
+    (folder / "wide.html").write_text('<!doctype html><body style="margin: 0; width: 600px">wide')
+    assert widths(folder, ["report.html", "wide.html"]) == {"report.html": PHONE, "wide.html": 600}
+    text = page.read_text()
+    assert text.count("<source media=") == len(SOME)  # panels below each other
+    assert text.count("<table>") == text.count('<div class="scroll"><table>')
 
 
 @pytest.mark.parametrize("jobs", [1, 3])

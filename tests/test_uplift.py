@@ -34,7 +34,7 @@ def some_rewards(seed, count=120, clicks=False):
 
 
 def test_nothing_is_gained_over_the_arm_that_was_always_played():
-    arms, rewards = some_rewards(0, 40)
+    _, rewards = some_rewards(0, 40)
     uplift = played("rolf-bayes", [2] * 40, rewards).status(control=2).uplift
     assert (uplift.estimate, uplift.low, uplift.high) == pytest.approx((0.0, 0.0, 0.0), abs=1e-12)
 

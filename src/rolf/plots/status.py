@@ -160,7 +160,12 @@ def _baseline(draw: object, baseline: float | None, against: str) -> None:
 
 def _legend(axes: Axes) -> None:
     """Above the panel, where it covers nothing."""
+    handles, labels = axes.get_legend_handles_labels()
+    if not handles:
+        return
     axes.legend(
+        handles,
+        labels,
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),
         borderaxespad=0.2,

@@ -50,7 +50,7 @@ details summary { cursor: pointer; font: 14px system-ui, sans-serif; color: #007
   h1, h2, p { overflow-wrap: break-word; }
   nav a { display: inline-block; white-space: normal; padding: .25rem 0; }
   th, td { padding: .32rem .5rem; }
-  td.text { min-width: 10rem; }
+  td.text:first-child, td.text:last-child { min-width: 10rem; }
   .scroll { margin-right: -1rem; }
 }
 @media print { body { padding: 0; } nav, details { display: none; } h2 { break-after: avoid; } }
