@@ -1,4 +1,4 @@
-"""Pictures for narrow screens: where docs/images has NAME-narrow.png beside NAME.png, phones get it.
+"""Pictures for phones: NAME-narrow.png, where docs/images has one beside NAME.png.
 
 Wide pictures have panels side by side; the narrow ones have them below each other.
 """
