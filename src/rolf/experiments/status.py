@@ -28,8 +28,6 @@ from rolf.experiments.uplift import (
     make_uplift,
     posterior_uplift,
 )
-from rolf.plots.status import Bar, status_figure
-from rolf.plots.style import finish
 from rolf.policies.arrays import copied
 from rolf.policies.catalogue import DEFAULT_POLICY
 from rolf.policies.operations import estimate
@@ -155,33 +153,12 @@ class Status:
 
         Returns the figure.
         """
-        arms = [
-            Bar(
-                str(arm.arm) if arm.active else f"{arm.arm} (retired)",
-                arm.plays,
-                arm.posterior_mean if arm.best is not None else arm.mean,
-                arm.low,
-                arm.high,
-                arm.estimate if self.posterior_of != self.policy else None,
-            )
-            for arm in status_text.ordered(self)[: whole("top", top, 1)]
-        ]
-        figure = status_figure(
-            arms,
-            [
-                (period.last, period.mean, period.stderr)
-                for period in self.timeline or ()
-                if period.mean is not None
-            ],
-            title=status_text.head(self),
-            note=status_text.rest(self, top),
-            policy=self.policy,
-            posterior_of=self.posterior_of,
-            level=LEVEL,
-            baseline=None if (uplift := self.uplift) is None else uplift.baseline,
-            against="" if uplift is None else uplift.against,
-            ax=ax,
-        )
+        from rolf.plots.status import status_figure
+        from rolf.plots.style import finish
+
+        arms = status_text.ordered(self)[: whole("top", top, 1)]
+        title, note = status_text.head(self), status_text.rest(self, top)
+        figure = status_figure(self, arms, title=title, note=note, level=LEVEL, ax=ax)
         return finish(figure, path)
 
 

@@ -24,12 +24,11 @@ import numpy as np
 
 from rolf.errors import InvalidArgument
 from rolf.estimators.mixture import MixturePosterior
-from rolf.evaluation.offpolicy import TINY, check_overlap, effective_size, expected_variance
 from rolf.experiments.timeline import Outcomes
 from rolf.types import FloatArray
 
 #: numbers that are drawn where a posterior has no closed form, and draws at most and at least
-NUMBERS, MOST, LEAST = 10_000_000, 10_000, 1_000
+NUMBERS, MOST, LEAST = 2_000_000, 4_000, 500
 
 UNIFORM = "a uniform share"
 
@@ -151,6 +150,8 @@ def logged_uplift(
 ) -> tuple[float, float, float, float] | str:
     """Estimate, ends of the interval, and the control's mean; or why there are none."""
     from scipy.special import stdtrit
+
+    from rolf.evaluation.offpolicy import TINY, check_overlap, effective_size, expected_variance
 
     known = ~np.isnan(outcomes.rewards)
     rewards, chances = outcomes.rewards[known], outcomes.chances[known]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolf.plots.style import COLOURS, GREY, LIGHT_GREY, add_grid, figure_of, literal, new_figure
 
@@ -27,32 +27,52 @@ class Bar(NamedTuple):
     own: float | None
 
 
+class _Control(NamedTuple):
+    """The mean reward of what an experiment is compared with, and its name."""
+
+    mean: float
+    name: str
+
+    @property
+    def look(self) -> dict[str, Any]:
+        """How its line is drawn."""
+        label = literal(f"{self.name} (control)")
+        return {"color": GREY, "linewidth": 1.2, "linestyle": (0, (5, 3)), "label": label}
+
+
 def status_figure(
-    arms: Sequence[Bar],
-    periods: Sequence[tuple[int, float, float | None]],
-    *,
-    title: str,
-    note: str,
-    policy: str,
-    posterior_of: str | None,
-    level: float,
-    baseline: float | None,
-    against: str,
-    ax: Axes | None = None,
+    status: Any, arms: Sequence[Any], *, title: str, note: str, level: float, ax: Axes | None = None
 ) -> Figure:
-    """Arms, the best first, and beside them the mean rewards of ``periods``: the last decision
-    of each, its mean and standard error. ``baseline`` is the mean reward of the control."""
+    """Some arms of a status, the best first, and beside them its rewards over time, if it has them.
+
+    ``ax`` gets the arms alone.
+    """
+    borrowed = status.posterior_of != status.policy
+    bars = [
+        Bar(
+            str(arm.arm) if arm.active else f"{arm.arm} (retired)",
+            arm.plays,
+            arm.mean if arm.best is None else arm.posterior_mean,
+            arm.low,
+            arm.high,
+            arm.estimate if borrowed else None,
+        )
+        for arm in arms
+    ]
+    control = _Control(status.uplift.baseline, status.uplift.against) if status.uplift else None
+    shown = (bars, status.policy, status.posterior_of, level, control)
     if ax is not None:
-        _arms(ax, arms, policy, posterior_of, level, baseline, against)
+        _arms(ax, *shown)
         ax.set_title(literal(title), loc="left", fontsize=11)
         return figure_of(ax)
-    figure = new_figure(10.0 if periods else 6.5, 2.0 + 0.27 * max(len(arms), 5))
+    periods = [period for period in status.timeline or () if period.mean is not None]
+    figure = new_figure(10.0 if periods else 6.5, 2.0 + 0.27 * max(len(bars), 5))
     if periods:
         left, right = figure.subplots(1, 2)
-        _over_time(right, periods, level, baseline, against)
+        _over_time(right, periods, level, control)
     else:
         left = figure.add_subplot()
-    _arms(left, arms, policy, posterior_of, level, baseline, against)
+    _arms(left, *shown)
     figure.suptitle(literal(title), x=0.01, ha="left", fontsize=11)
     if note:
         figure.supxlabel(note, x=0.01, ha="left", fontsize=8, color=GREY)
@@ -65,11 +85,11 @@ def _arms(
     policy: str,
     posterior_of: str | None,
     level: float,
-    baseline: float | None,
-    against: str,
+    control: _Control | None,
 ) -> None:
     """One line per arm, and at the right edge how often it was played."""
-    _baseline(axes.axvline, baseline, against)
+    if control is not None:
+        axes.axvline(control.mean, **control.look)
     for height, arm in enumerate(arms):
         if arm.low is not None and arm.high is not None:
             axes.plot([arm.low, arm.high], [height, height], color=POSTERIOR, linewidth=2.0)
@@ -122,22 +142,17 @@ def _marks(
         )
 
 
-def _over_time(
-    axes: Axes,
-    periods: Sequence[tuple[int, float, float | None]],
-    level: float,
-    baseline: float | None,
-    against: str,
-) -> None:
+def _over_time(axes: Axes, periods: Sequence[Any], level: float, control: _Control | None) -> None:
     """The mean reward of each period at its end, with an interval."""
     from statistics import NormalDist
 
     reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
-    _baseline(axes.axhline, baseline, against)
+    if control is not None:
+        axes.axhline(control.mean, **control.look)
     axes.errorbar(
-        [last for last, _, _ in periods],
-        [mean for _, mean, _ in periods],
-        [reach * (error or 0.0) for _, _, error in periods],
+        [period.last for period in periods],
+        [period.mean for period in periods],
+        [reach * (period.stderr or 0.0) for period in periods],
         color=POSTERIOR,
         marker="o",
         markersize=4.0,
@@ -150,12 +165,6 @@ def _over_time(
     axes.set_ylabel("mean reward of the latest")
     add_grid(axes)
     _legend(axes)
-
-
-def _baseline(draw: object, baseline: float | None, against: str) -> None:
-    if baseline is not None and callable(draw):
-        label = literal(f"{against} (the control)")
-        draw(baseline, color=GREY, linewidth=1.2, linestyle=(0, (5, 3)), label=label)
 
 
 def _legend(axes: Axes) -> None:
