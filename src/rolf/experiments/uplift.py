@@ -135,7 +135,7 @@ def _draws(known: MixturePosterior, weights: FloatArray) -> FloatArray:
         scales = np.full(size, known.noises[g])
         if math.isfinite(known.degrees):
             scales *= known.degrees / rng.chisquare(known.degrees, size)
-        deviations = rng.standard_normal((size, root.shape[1])) @ (root.T @ reach)
+        deviations = rng.standard_normal((size, root.shape[1])) @ root.T @ reach
         deviations += np.sqrt(alone) * rng.standard_normal((size, arms.size))
         values = known.means[g, arms] + np.sqrt(scales)[:, None] * deviations
         parts.append(known.link(values.ravel()).reshape(values.shape) @ weights[arms])

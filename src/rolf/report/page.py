@@ -50,6 +50,7 @@ details summary { cursor: pointer; font: 14px system-ui, sans-serif; color: #007
   h1, h2, p { overflow-wrap: break-word; }
   nav a { display: inline-block; white-space: normal; padding: .25rem 0; }
   th, td { padding: .32rem .5rem; }
+  td:not(.text):not(:first-child) { white-space: nowrap; }
   td.text:first-child, td.text:last-child { min-width: 10rem; }
   .scroll { margin-right: -1rem; }
 }
