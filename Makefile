@@ -36,7 +36,7 @@ docs: figures
 
 figures: $(INSTALLED)
 	$(BIN)/rolf simulate examples/paper.toml --out out
-	cp out/paper.png docs/images/paper.png
+	$(BIN)/python docs/scripts/hero_figure.py out/paper.parquet
 	$(BIN)/python docs/scripts/model_figures.py
 	$(BIN)/python docs/scripts/result_figures.py
 	$(BIN)/python docs/scripts/trust_figure.py

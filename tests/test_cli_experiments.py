@@ -189,6 +189,37 @@ def test_a_log_without_a_policy_asks_for_it(files, tmp_path):
     assert "1 asked" in run(*command, *words[:4])
 
 
+def test_what_an_experiment_earned(files, tmp_path):
+    items, url = files
+    run("new", url, "ads", "--features", items, "--policy", "rolf-lasso", "--seed", 3)
+    asked = json.loads(run("ask", url, "ads", "-n", 40, "--json"))
+    rewards = tmp_path / "rewards.csv"
+    lines = [f"{each['id']},{'abcd'.index(each['arm'])}" for each in asked]
+    rewards.write_text("\n".join(["id,reward", *lines]))
+    run("tell", url, "ads", "--csv", rewards)
+    picture = tmp_path / "deep" / "status.png"
+    shown = run("status", url, "ads", "--top", 2, "--control", "b", "--plot", picture, "--timeline")
+    assert picture.stat().st_size > 10_000
+    total = sum("abcd".index(each["arm"]) for each in asked)
+    assert f"total reward: {total}, " in shown
+    assert "per decision against b (90% interval" in shown
+    assert "rolf-lasso has no intervals of its own" in shown
+    assert "and 2 more arms" in shown
+    assert "rewards over time" in shown
+    assert "31 to 40" in shown
+    assert f"written: {picture}" in shown
+    now = json.loads(run("status", url, "ads", "--control", "b", "--timeline", "--json"))
+    assert now["uplift"]["control"] == "b"
+    assert now["posterior_of"] == "rolf-bayes"
+    assert sum(period["rewards"] for period in now["timeline"]) == 40
+    assert json.loads(run("status", url, "ads", "--json"))["timeline"] is None
+    assert "against a uniform share" in run("status", url, "ads")
+    with pytest.raises(InvalidArgument, match=r"--control.*'z'.*'a', 'b', 'c', 'd'"):
+        run("status", url, "ads", "--control", "z", ok=False)
+    with pytest.raises(InvalidArgument, match=r"\.png, \.svg or \.pdf"):
+        run("status", url, "ads", "--plot", tmp_path / "x.txt", ok=False)
+
+
 @pytest.mark.parametrize("command", ["ask", "status", "arms"])
 def test_a_wrong_name_is_answered_with_the_known_names(files, command):
     items, url = files

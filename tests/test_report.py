@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import rolf
+from browser import PHONE, needs_chromium, widths
 from rolf.cli import app
 from rolf.errors import InvalidArgument
 from rolf.report import reproduce
@@ -53,7 +54,7 @@ def test_every_figure_table_and_number_is_there(reproduced):
             assert len(rows) == 80 * len(panel.policies)
             last = [r for r in rows if r["policy"] == result.labels[0]][-1]
             assert float(last["mean"]) == pytest.approx(result.regret[0, :, -1].mean())
-    assert not list((folder / "data").glob("*.part"))
+    assert not list((folder / "data").glob("*.part*"))
 
 
 class Check(HTMLParser):
@@ -70,7 +71,7 @@ class Check(HTMLParser):
             self.links.append(values["href"])
         if "src" in values:
             self.sources.append(values["src"])
-        if tag not in ("meta", "img", "br"):
+        if tag not in ("meta", "img", "br", "source"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
@@ -90,6 +91,16 @@ def test_the_page_stands_alone(reproduced):
         assert figures()[key].title.split(":")[0] in text
     assert "Seed 3" in text
     assert "numba" in text
+
+
+@needs_chromium
+def test_the_page_fits_a_phone(reproduced):
+    folder, page = reproduced
+    (folder / "wide.html").write_text('<!doctype html><body style="margin: 0; width: 600px">wide')
+    assert widths(folder, ["report.html", "wide.html"]) == {"report.html": PHONE, "wide.html": 600}
+    text = page.read_text()
+    assert text.count("<source media=") == len(SOME)  # panels below each other
+    assert text.count("<table>") == text.count('<div class="scroll"><table>')
 
 
 @pytest.mark.parametrize("jobs", [1, 3])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +72,7 @@ def test_parquet_round_trip(result, tmp_path):
 
 
 def test_files_that_are_not_results_are_refused(tmp_path):
-    with pytest.raises(RolfError, match="cannot be read"):
+    with pytest.raises(RolfError, match=r"missing\.parquet: does not exist"):
         rolf.load(tmp_path / "missing.parquet")
     (tmp_path / "text.parquet").write_text("hello")
     with pytest.raises(RolfError, match="cannot be read"):
@@ -84,6 +86,42 @@ def test_files_that_are_not_results_are_refused(tmp_path):
     pq.write_table(newer, tmp_path / "newer.parquet")
     with pytest.raises(RolfError, match="version 9"):
         rolf.load(tmp_path / "newer.parquet")
+
+
+def test_a_csv_file_is_csv(result, tmp_path):
+    path = result.save(tmp_path / "deep" / "r.csv")
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["policy", "run", "round", "regret"]
+    assert len(rows) == result.regret.size
+    row = rows[(1 * 7 + 3) * 50 + 9]
+    assert (row["policy"], row["run"], row["round"]) == ("b", "3", "10")
+    assert float(row["regret"]) == result["b"][3, 9]
+    with pytest.raises(RolfError, match=r"r\.csv: is CSV.*reads Parquet"):
+        rolf.load(path)
+    formula = rolf.Result(["=1+1"], result.regret[:1], {}).save(tmp_path / "f.csv")
+    assert formula.read_text().splitlines()[1].startswith('"\'=1+1"')
+
+
+@pytest.mark.parametrize("name", ["r", "r.txt", "r.json", "r.xlsx"])
+def test_other_endings_are_refused(result, tmp_path, name):
+    with pytest.raises(InvalidArgument, match=r"path.*\.parquet.*\.csv"):
+        result.save(tmp_path / "deep" / name)
+    assert not (tmp_path / "deep").exists()
+
+
+def test_pandas(result):
+    table = result.to_pandas()
+    assert list(table.columns) == ["policy", "run", "round", "regret"]
+    means = table[table["round"] == 50].groupby("policy")["regret"].mean()
+    assert means["b"] == pytest.approx(result.summary()[1].mean)
+    assert table.pivot(index="round", columns=["policy", "run"], values="regret").shape == (50, 21)
+    missing = "import sys; sys.modules['pandas'] = None; import rolf, numpy\n"
+    missing += "result = rolf.Result(['a'], numpy.ones((1, 1, 1)), {})\n"
+    missing += "result.summary(), result.plot()\ntry: result.to_pandas()\n"
+    missing += "except rolf.RolfError as error: print(error)"
+    done = subprocess.run([sys.executable, "-c", missing], capture_output=True, text=True)
+    assert "pandas is not installed: pip install" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])

@@ -17,6 +17,7 @@ from ipykernel.kernelspec import install
 from nbclient import NotebookClient
 
 import rolf
+from browser import PHONE, needs_chromium, widths
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "examples" / "quickstart.ipynb"
@@ -89,6 +90,34 @@ def test_what_is_loaded_exists(site):
             if not each.startswith("data:"):
                 target = page.parent / each.partition("#")[0].partition("?")[0]
                 assert target.exists(), f"{page.name}: {each}"
+
+
+def test_pictures_for_narrow_screens(site):
+    """Where there is one, it is offered, and it exists."""
+    offered = set()
+    for page in site.rglob("*.html"):
+        for source in re.findall(r'<source media="[^"]+" srcset="([^"]+)">', page.read_text()):
+            assert (page.parent / source).exists(), f"{page.name}: {source}"
+            offered.add(Path(source).name)
+    shown = "".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
+    narrow = {path.name for path in (ROOT / "docs" / "images").glob("*-narrow.png")}
+    assert offered == {name for name in narrow if name.replace("-narrow", "") in shown}
+    assert offered
+
+
+@needs_chromium
+def test_no_page_is_wider_than_a_phone(site):
+    pages = sorted(str(page.relative_to(site)) for page in site.rglob("*.html"))
+    found = widths(site, [page for page in pages if page != "404.html"])
+    assert {page: width for page, width in found.items() if width > PHONE} == {}
+
+
+def test_the_home_leads_to_every_part(site):
+    home = (ROOT / "docs" / "index.md").read_text()
+    parts = [path.name for path in (ROOT / "docs").glob("*.md") if path.name != "index.md"]
+    assert [
+        name for name in parts if f"**]({name})" not in home and f"]({name})**" not in home
+    ] == []
 
 
 def test_formulas_are_rendered(site):

@@ -10,8 +10,10 @@ import pytest
 import rolf
 from helpers import every_policy
 from rolf.experiments.status import DRAWS, LEVEL, capture, status_from
+from rolf.experiments.status_text import table
 from rolf.experiments.storage.base import REWARD
 from rolf.policies.arrays import arrays
+from rolf.policies.posterior_policy import PosteriorPolicy
 from rolf.testing.storage import (
     ARMS,
     FEATURES,
@@ -133,9 +135,43 @@ def test_policies_without_a_posterior_have_that_of_rolf_bayes(name):
     arms = experiment.status().arms
     low, high = bayes.intervals(LEVEL).T
     available = [arm for arm in range(ARMS) if arm != 1]
+    assert [arm.posterior_mean for arm in arms] == bayes.estimates().tolist()
     assert [arm.low for arm in arms] == low.tolist()
     assert [arm.high for arm in arms] == high.tolist()
     assert [arm.best for arm in arms] == bayes.best(available=available, draws=DRAWS).tolist()
+
+
+@pytest.mark.parametrize("clicks", [False, True])
+@every_policy
+def test_every_interval_belongs_to_the_estimate_beside_it(name, clicks):
+    experiment = create_experiment(make_url("memory"), policy=name)
+    features = round_features(experiment)
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        decision = experiment.ask(**features)
+        chance = 0.1 + 0.1 * decision.arm
+        reward = rng.random() < chance if clicks else chance + 0.1 * rng.standard_normal()
+        experiment.tell(decision, max(float(reward), 0.0))
+    status = experiment.status(**features)
+    data = json.loads(json.dumps(status.to_dict()))
+    owner = data["posterior_of"]
+    own = isinstance(replica_of(experiment).policy, PosteriorPolicy)
+    varying = experiment._replica.policy.varying
+    assert owner == (name if own else None if varying else "rolf-bayes")
+    header, *rows = table(status)
+    for arm in data["arms"]:
+        assert (arm["low"] is None) == (owner is None)
+        if owner is not None:
+            assert arm["low"] < arm["posterior_mean"] < arm["high"]
+        if own:
+            assert arm["estimate"] == arm["posterior_mean"]
+    if owner is not None:  # what is printed: the last estimate before the interval is its own
+        place = header.index("90% interval")
+        assert header[place - 1] == ("estimate" if own else "rolf-bayes")
+        for row in rows:
+            low, high = map(float, row[place].split(" to "))
+            assert low <= float(row[place - 1]) <= high
+    assert ("no intervals of its own" in str(status)) == (owner not in (None, name))
 
 
 @pytest.mark.parametrize("name", ["rolf-bayes", "rolf-lasso", "ucb"])

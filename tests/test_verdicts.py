@@ -75,7 +75,7 @@ def verdicts(lines, std=10.0, runs=25):
 
 def curves(panel, std, runs):
     mean = np.array(list(panel.values()))
-    return Curves(list(panel), mean, np.full_like(mean, std), runs)
+    return Curves(list(panel), mean, np.full_like(mean, std), mean, mean, runs)
 
 
 def turned(lines, **spread):

@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import rolf
+from rolf.plots.style import line_styles
 
 IMAGE = Path(__file__).parent.parent / "images" / "long-life.png"
 ROUNDS, RUNS, NOISE = 1_000_000, 10, 0.5
@@ -20,14 +21,13 @@ POLICIES = {
     "UCB(delta)": ("ucb", {"scale": 2.5 * NOISE / UNIT}),
     "RoLF-Bayes": ("rolf-bayes", {}),
 }
-COLORS = ("#7a7a7a", "#e07a1f", "#2a6f97")
 
 
 def main() -> None:
     family = rolf.environments.synthetic(arms=20, observed=5, share=0.5, noise=NOISE)
     marks = np.unique(np.geomspace(10, ROUNDS, 200).astype(int))
     figure, axes = plt.subplots(figsize=(7.5, 4.4), layout="constrained")
-    for (name, entry), color in zip(POLICIES.items(), COLORS, strict=True):
+    for (name, entry), (color, _) in zip(POLICIES.items(), line_styles([*POLICIES]), strict=True):
         result = rolf.simulate({name: entry}, family, rounds=ROUNDS, runs=RUNS, seed=4)
         regret = result.regret[0][:, marks - 1]
         mean, worst = regret.mean(axis=0), regret.max(axis=0)

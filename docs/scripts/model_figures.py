@@ -18,13 +18,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Polygon
 
 import rolf
-from rolf.plots.regret import COLOURS
+from rolf.plots.style import COLOURS, GREY, POLICIES
 
 IMAGES = Path(__file__).parent.parent / "images"
 ARMS = ["picture", "both", "discount"]
 PROBLEM = rolf.environments.Problem([[1, 0], [1, 1], [0, 1]], means=[0.9, 0.3, 0.6], noise=0.1)
-TRUTH, LINEAR, AUGMENTED = COLOURS[6], COLOURS[1], COLOURS[0]
-GREY = "#555555"
+TRUTH, LINEAR, AUGMENTED = COLOURS[6], POLICIES["linucb"], POLICIES["rolfridge"]
 ROUNDS, RUNS, TOLD = 1000, 200, 100
 
 
@@ -96,7 +95,7 @@ def square(axes: Axes, see: Camera, foot: np.ndarray, up: np.ndarray) -> None:
     axes.plot(*zip(*map(see, path), strict=True), color=GREY, linewidth=1.0, zorder=4)
 
 
-def space_figure() -> Figure:
+def space_figure(*, stacked: bool = False) -> Figure:
     augmented = rolf.Augmentation(PROBLEM.features)
     observed, latent = augmented.coefficients(PROBLEM.means)
     shadow = augmented.observed @ observed
@@ -105,9 +104,10 @@ def space_figure() -> Figure:
     assert np.allclose(shadow + lift, PROBLEM.means)
     see = Camera(augmented, turn=-18.5, height=19.5)
     origin = np.zeros(3)
-    figure = Figure(figsize=(9.8, 3.75), dpi=180)
-    left, right = figure.subplots(1, 2)
-    figure.subplots_adjust(left=0.005, right=0.995, bottom=0.0, top=0.93, wspace=0.02)
+    figure = Figure(figsize=(4.9, 7.5) if stacked else (9.8, 3.75), dpi=180)
+    left, right = figure.subplots(2, 1) if stacked else figure.subplots(1, 2)
+    edges = {"left": 0.005, "right": 0.995, "bottom": 0.0, "wspace": 0.02, "hspace": 0.08}
+    figure.subplots_adjust(top=0.965 if stacked else 0.93, **edges)
     for axes in (left, right):
         floor(axes, see, augmented.observed)
         arrow(axes, see(origin), see(shadow), LINEAR)
@@ -165,7 +165,7 @@ def beliefs() -> dict[str, np.ndarray]:
 
 
 def bars_figure(values: dict[str, np.ndarray]) -> Figure:
-    figure = Figure(figsize=(8.4, 4.2), dpi=180, layout="constrained")
+    figure = Figure(figsize=(6.6, 4.4), dpi=180, layout="constrained")
     axes = figure.add_subplot()
     width = 0.26
     hatches = [None, "///", None]
@@ -186,18 +186,18 @@ def bars_figure(values: dict[str, np.ndarray]) -> Figure:
             best = arm == int(np.argmax(heights))
             text = f"{height:.2f}" + ("\nbest" if best else "")
             look = {"fontweight": "bold" if best else "normal", "color": colour}
-            axes.annotate(
-                text, (place, height), (0, 3), textcoords="offset points", ha="center", **look
-            )
+            place_above = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center"}
+            behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # no grid behind it
+            axes.annotate(text, (place, height), va="bottom", bbox=behind, **place_above, **look)
     names = ["picture\nx = (1, 0)", "both\nx = (1, 1)", "discount\nx = (0, 1)"]
     axes.set_xticks(range(3), names, fontsize=11)
     axes.tick_params(length=0)
     axes.set_ylabel("mean reward")
-    axes.set_ylim(0, 1.12)
+    axes.set_ylim(0, 1.1)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.legend(loc="upper left", bbox_to_anchor=(0.0, 1.2), ncols=1, frameon=False, fontsize=10)
+    figure.legend(loc="outside upper left", ncols=1, frameon=False, fontsize=10)
     return figure
 
 
@@ -226,10 +226,11 @@ def locked(result: rolf.Result) -> np.ndarray:
     return (lost > 50 * 0.3).mean(axis=1)
 
 
-def runs_figure(result: rolf.Result) -> Figure:
-    figure = Figure(figsize=(9.8, 3.1), dpi=180, layout="constrained")
-    panels = figure.subplots(1, len(result.labels), sharey=True)
-    colours = [LINEAR, LINEAR, AUGMENTED, GREY]
+def runs_figure(result: rolf.Result, *, stacked: bool = False) -> Figure:
+    figure = Figure(figsize=(4.9, 5.4) if stacked else (9.8, 3.1), dpi=180, layout="constrained")
+    grid = figure.subplots(2, 2, sharey=True) if stacked else figure.subplots(1, 4, sharey=True)
+    panels = grid.ravel()
+    colours = [colour for colour, _ in result.curves().styles]
     shares = locked(result)
     for axes, label, colour, share in zip(panels, result.labels, colours, shares, strict=True):
         lines = result[label]
@@ -260,7 +261,8 @@ def runs_figure(result: rolf.Result) -> Figure:
         axes.set_ylim(0, 330)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(color="#dddddd", linewidth=0.6)
-    panels[0].set_ylabel("cumulative regret")
+    for axes in panels[:: 2 if stacked else 4]:
+        axes.set_ylabel("cumulative regret")
     return figure
 
 
@@ -272,10 +274,12 @@ def save(figure: Figure, name: str) -> None:
 
 def main() -> None:
     save(space_figure(), "model-space")
+    save(space_figure(stacked=True), "model-space-narrow")
     values = beliefs()
     save(bars_figure(values), "model-beliefs")
     result = play()
     save(runs_figure(result), "model-runs")
+    save(runs_figure(result, stacked=True), "model-runs-narrow")
     for label, numbers in values.items():
         print(f"{label}: " + ", ".join(f"{v:.2f}" for v in numbers))
     shares = locked(result)

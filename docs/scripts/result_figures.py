@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from rolf.report import reproduce
+from rolf.report.page import NARROW
 
 IMAGES = Path(__file__).parent.parent / "images"
 KEYS = [
@@ -29,7 +30,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         reproduce(folder, figure=KEYS)
         for key in KEYS:
-            shutil.copy(Path(folder) / f"{key}.png", IMAGES / f"{key}.png")
+            for ending in (".png", NARROW):
+                shutil.copy(Path(folder) / f"{key}{ending}", IMAGES / f"{key}{ending}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Tables as plain text, and text in CSV files."""
+"""Tables as plain text and as HTML, and text in CSV files."""
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +25,33 @@ def format_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
         ]
         lines.append("  ".join(cells))
     return "\n".join(lines)
+
+
+def html_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
+    """A small table for a notebook, every cell escaped; aligned as ``format_table`` does.
+
+    >>> html_table([["<a>"]])
+    '<table><tr><th style="text-align:left">&lt;a&gt;</th></tr></table>'
+    """
+    lines = []
+    for number, row in enumerate(rows):
+        tag = "td" if number else "th"
+        cells = []
+        for column, cell in enumerate(row):
+            aligned = "left" if column < left else "right"
+            cells.append(f'<{tag} style="text-align:{aligned}">{html.escape(cell)}</{tag}>')
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<table>{''.join(lines)}</table>"
+
+
+def html_lines(*lines: str, bold: bool = True) -> str:
+    """Lines of text as HTML, escaped; the first is bold, unless told otherwise.
+
+    >>> html_lines("3 < 4", "so it is")
+    '<b>3 &lt; 4</b><br>so it is'
+    """
+    first, *rest = (html.escape(line) for line in lines)
+    return "<br>".join([f"<b>{first}</b>" if bold else first, *rest])
 
 
 #: what a spreadsheet takes for the start of a formula

@@ -70,9 +70,21 @@ class Decision:
             "matched": self.matched,
         }
 
+    def _shown(self) -> dict[str, str]:
+        """The fields as text. A probability that would have to be estimated is left open."""
+        known = not callable(self._probability)
+        fields = {"id": repr(self.id), "arm": repr(self.arm)}
+        fields["probability"] = repr(self.probability) if known else "<estimated when read>"
+        return {**fields, "greedy": repr(self.greedy), "matched": repr(self.matched)}
+
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={value!r}" for name, value in self.to_dict().items())
-        return f"Decision({fields})"
+        return f"Decision({', '.join(f'{name}={value}' for name, value in self._shown().items())})"
+
+    def _repr_html_(self) -> str:
+        from rolf.text import html_table
+
+        fields = self._shown()
+        return html_table([list(fields), list(fields.values())], left=len(fields))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Decision) and self.to_dict() == other.to_dict()

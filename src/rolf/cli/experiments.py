@@ -16,7 +16,6 @@ from rolf.cli.common import (
     URL,
     errors_name_options,
     find_labels,
-    format_number,
     make_table,
     open_existing,
     print_json,
@@ -152,35 +151,47 @@ def tell(
 
 
 @commands.command()
-def status(url: URL, name: NAME, as_json: JSON = False) -> None:
-    """Show an experiment: its arms, plays, estimates, and each arm's chance of being best."""
+def status(
+    url: URL,
+    name: NAME,
+    top: Annotated[int | None, typer.Option(min=1, help="Only the best arms, so many.")] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(help="The arm to compare with; an equal share of all arms by default."),
+    ] = None,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Show rewards over time, from the whole log.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw arms and rewards over time: a .png, .svg or .pdf file."),
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Show an experiment: what it earned, its arms, and each arm's chance of being best."""
+    from rolf.experiments import status_text
+
     with open_existing(url, name) as experiment:
-        now = experiment.status()
+        compared = None
+        if control is not None:
+            [compared] = find_labels([control], experiment.roster().arms, "--control")
+        now = experiment.status(control=compared, timeline=timeline or plot is not None)
+    if plot is not None:
+        now.plot(plot, top=10 if top is None else top)
     if as_json:
         print_json(now.to_dict())
         return
-    typer.echo(
-        f"{now.name}: {now.policy}; {now.asked} asked, {now.told} told, {now.waiting} waiting"
-        + (f", {now.defaults} by default" if now.defaults else "")
-    )
-    if now.model is not None:
-        typer.echo(f"model of the rewards: {now.model}")
-    for note in now.notes:
-        typer.echo(f"note: {note}")
-    posterior = any(arm.best is not None for arm in now.arms)
-    rows = []
-    for arm in sorted(
-        now.arms, key=lambda arm: (not arm.active, -(arm.estimate or 0.0), -arm.plays)
-    ):
-        label = str(arm.arm) if arm.active else f"{arm.arm} (retired)"
-        row = [label, arm.plays, arm.told, format_number(arm.estimate)]
-        if posterior:
-            bounded = arm.low is not None and arm.high is not None
-            ends = f"{format_number(arm.low)} to {format_number(arm.high)}"
-            row += [ends if bounded else "any", "" if arm.best is None else f"{arm.best:.1%}"]
-        rows.append(row)
-    header = ("arm", "plays", "told", "estimate", *(("90% interval", "best") * posterior))
+    for line in (status_text.head(now), *status_text.sentences(now)):
+        typer.echo(line)
+    header, *rows = status_text.table(now, top)
     Console().print(make_table(header, rows))
+    if more := status_text.rest(now, top):
+        typer.echo(more)
+    if timeline:
+        header, *rows = status_text.over_time(now)
+        Console().print(make_table(header, rows, title="\nrewards over time"))
+    if plot is not None:
+        typer.echo(f"written: {plot}")
 
 
 @commands.command()

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from rolf.diagnosis.moments import LackOfFit
 from rolf.plots.diagnosis import Point, diagnosis_figure
-from rolf.plots.style import save
-from rolf.text import format_table
+from rolf.plots.style import finish
+from rolf.text import format_table, html_lines, html_table
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LISTED = 10  # deviating arms in the printed table
@@ -119,14 +120,10 @@ class Diagnosis:
         names = {id(part): data["arm"] for part, data in zip(self.arms, out["arms"], strict=True)}
         return {**out, "deviating": [names[id(part)] for part in self.deviating]}
 
-    def __str__(self) -> str:
+    def _sentences(self) -> list[str]:
+        """The numbers beside the verdict, a line each."""
         count = f"{self.rewards} rewards, {self.played} of {len(self.arms)} arms played"
-        lines = [
-            f"verdict: {self.verdict}",
-            self.reason,
-            "",
-            f"{count}, features of rank {self.rank}",
-        ]
+        lines = [f"{count}, features of rank {self.rank}"]
         if self.share is not None:
             scale = f"{self.scale} of the " if self.scale != "rewards" else ""
             lines.append(f"share that the features explain: {share_text(self.share, self.level)}")
@@ -140,16 +137,36 @@ class Diagnosis:
             lines.append(f"lack of fit: {ratio}, {equal}; for unequal noise {robust}")
         elif self.share is not None and not self.randomised:
             lines.append(UNTESTED)
-        if parts := self.deviating:
-            more = f" (the surest {LISTED} of {len(parts)})" if len(parts) > LISTED else ""
-            lines += ["", f"arms that deviate from the features{more}:", _table(parts[:LISTED])]
+        return lines
+
+    def _deviating(self) -> tuple[str, list[list[str]]] | None:
+        """A heading and a table of the arms that deviate."""
+        if not (parts := self.deviating):
+            return None
+        more = f" (the surest {LISTED} of {len(parts)})" if len(parts) > LISTED else ""
+        return f"arms that deviate from the features{more}:", _rows(parts[:LISTED])
+
+    def __str__(self) -> str:
+        lines = [f"verdict: {self.verdict}", self.reason, "", *self._sentences()]
+        if deviating := self._deviating():
+            heading, rows = deviating
+            lines += ["", heading, format_table(rows)]
         return "\n".join(lines)
 
     __repr__ = __str__
 
-    def plot(self, path: str | Path | None = None) -> Figure:
-        """Means against what the features predict, and the variance split; written to ``path``
-        if given."""
+    def _repr_html_(self) -> str:
+        out = html_lines(f"verdict: {self.verdict}", self.reason, *self._sentences())
+        if deviating := self._deviating():
+            heading, rows = deviating
+            out += f"<br>{html_lines(heading, bold=False)}{html_table(rows)}"
+        return out
+
+    def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Figure:
+        """Means against what the features predict, and the variance split.
+
+        Written to ``path`` if given. A Matplotlib axes ``ax`` gets the means alone.
+        """
         deviating = self.deviating
         ids = {id(part) for part in deviating}
         points = [
@@ -171,10 +188,9 @@ class Diagnosis:
             note=self.reason,
             level=self.level,
             scale=self.scale,
+            ax=ax,
         )
-        if path is not None:
-            save(figure, path)
-        return figure
+        return finish(figure, path)
 
 
 def p_value_text(value: float) -> str:
@@ -187,10 +203,10 @@ def share_text(share: Share, level: float, whole: str = "") -> str:
     return f"{share.estimate:.0%}{whole} ({100.0 * level:.4g}% interval: {low}% to {high}%)"
 
 
-def _table(parts: Sequence[ArmPart]) -> str:
+def _rows(parts: Sequence[ArmPart]) -> list[list[str]]:
     rows = [["arm", "plays", "mean", "fit", "latent", "stderr", "chance"]]
     for part in parts:
         values = (part.mean, part.fit, part.latent, part.latent_stderr)
         numbers = ["" if value is None else f"{value:.4g}" for value in values]
         rows.append([str(part.arm), str(part.plays), *numbers, f"{part.chance or 0.0:.3g}"])
-    return format_table(rows)
+    return rows

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from rolf.errors import InvalidArgument
 from rolf.plots.evaluation import evaluation_figure
-from rolf.plots.style import save
-from rolf.text import format_table
+from rolf.plots.style import finish
+from rolf.text import format_table, html_lines, html_table
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LOGGED = "as logged"
@@ -91,29 +92,40 @@ class Evaluation(Sequence[Value]):
             "notes": list(self.notes),
         }
 
-    def __str__(self) -> str:
+    def _lines(self) -> list[list[str]]:
         digits = self._digits()
         lines = [["policy", "estimator", "value", "low", "high", "effective"]]
         for row in self.rows:
             numbers = [f"{number:.{digits}f}" for number in (row.value, row.low, row.high)]
             lines.append([row.policy, row.estimator, *numbers, f"{row.effective:.0f}"])
-        return format_table(lines, left=2)
+        return lines
+
+    def __str__(self) -> str:
+        return format_table(self._lines(), left=2)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = f"{self.decisions} decisions; {100 * self.level:g}% confidence intervals"
+        return html_lines(head, *self.notes) + html_table(self._lines(), left=2)
 
     def _digits(self) -> int:
         """Decimals that show the narrowest interval with two digits."""
         widths = [row.high - row.low for row in self.rows if row.high > row.low]
         return min(max(1 - math.floor(math.log10(min([1.0, *widths]))), 2), 9)
 
-    def plot(self, path: str | Path | None = None, *, title: str | None = None) -> Figure:
-        """Values and intervals of every policy, beside the log's own mean."""
+    def plot(
+        self, path: str | Path | None = None, *, title: str | None = None, ax: Axes | None = None
+    ) -> Figure:
+        """Values and intervals of every policy, beside the log's own mean.
+
+        Written to ``path`` if given, and drawn into the Matplotlib axes ``ax`` if given.
+        """
         figure = evaluation_figure(
             [row for row in self.rows if row.policy != LOGGED],
             next((row for row in self.rows if row.policy == LOGGED), None),
             title="Policies on logged decisions" if title is None else title,
             level=self.level,
+            ax=ax,
         )
-        if path is not None:
-            save(figure, path)
-        return figure
+        return finish(figure, path)

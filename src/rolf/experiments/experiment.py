@@ -25,6 +25,7 @@ from rolf.experiments.roster import Roster
 from rolf.experiments.status import ArmRecord, Counts, Status, arm_records, capture, status_from
 from rolf.experiments.storage.base import CHANGE, Record, Row, Store, log_rows, part_size
 from rolf.experiments.storage.forks import notice_forks
+from rolf.experiments.timeline import read_outcomes
 from rolf.types import Decision, FloatArray
 
 #: decisions of one ask
@@ -228,15 +229,28 @@ class Experiment:
             varying = {"features": self._round_features(features)} if policy.varying else {}
             return self._replica.roster.arms.labelled(policy.estimates(**varying))
 
-    def status(self, *, features: Any = None) -> Status:
-        """Counts of decisions and rewards, and every arm's plays and estimate."""
+    def status(
+        self, *, features: Any = None, control: Any = None, timeline: bool = False
+    ) -> Status:
+        """Counts of decisions and rewards, every arm's plays and estimate, and the uplift.
+
+        Args:
+            features: (K, d) features of a round, for policies that take them.
+            control: an arm to compare with; by default an equal share of all active arms.
+            timeline: read the whole log for rewards over time. Where features come with every
+                ask, the uplift needs it too.
+        """
         self._expire_all()
         with self._exclusive():
             self._live.sync()
             table = self._round_features(features) if features is not None else None
-            view = capture(self._replica, table)
+            view, last = capture(self._replica, table), self._replica.last
+        outcomes = None
+        if timeline:
+            rows = log_rows(self._store, self._record, 0, last)
+            outcomes = read_outcomes(Roster.loads(self._record.features), rows)
         with interrupts_recognised():
-            return status_from(self.name, view)  # asks need not wait for this
+            return status_from(self.name, view, control, outcomes)  # asks need not wait for this
 
     def counts(self) -> Counts:
         """How many decisions were made and how many rewards told, without any estimates."""

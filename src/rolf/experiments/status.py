@@ -3,29 +3,49 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from rolf.arms.table import Arms
+from rolf.checks import whole
 from rolf.estimators.linked_posterior import linked_grid
 from rolf.estimators.links import CLICKS
 from rolf.estimators.mixture import chances_of_best, intervals, known_posterior
 from rolf.estimators.operations import ArmTotals, begin, learn_totals, means, recompute
 from rolf.estimators.posterior import make_grid
+from rolf.experiments import status_text
 from rolf.experiments.replica import Moments, Replica
 from rolf.experiments.roster import Roster
+from rolf.experiments.timeline import Outcomes, Period, timeline
+from rolf.experiments.uplift import (
+    Uplift,
+    control_shares,
+    logged_uplift,
+    make_uplift,
+    posterior_uplift,
+)
 from rolf.policies.arrays import copied
+from rolf.policies.catalogue import DEFAULT_POLICY
 from rolf.policies.operations import estimate
 from rolf.policies.posterior_policy import PosteriorPolicy
 from rolf.policies.registry import policy_class
+from rolf.text import format_table, html_lines, html_table
 from rolf.types import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: of the intervals, and draws for the chances of being best
 LEVEL = 0.9
 DRAWS = 10_000
+
+#: arms in the table of a printed status
+SHOWN = 20
 
 #: rewards, all 0 or 1, from which they are taken to be clicks
 ENOUGH_CLICKS = 20
@@ -46,10 +66,12 @@ class ArmStatus:
         active: whether it can still be chosen.
         plays: decisions for it.
         told: rewards told for it.
-        estimate: of its mean reward; None if features come with every ask.
-        low, high: ends of the 90% interval of its mean reward; if the policy has no posterior
-            of its own, from that of RoLF-Bayes given the same rewards.
+        estimate: of its mean reward, by the policy; None if features come with every ask.
+        low, high: ends of the 90% interval around ``posterior_mean``.
         best: the probability, from the same posterior, that it is the best active arm.
+        mean: of its rewards so far, default rewards included; None without any.
+        posterior_mean: of its mean reward, by the posterior that ``Status.posterior_of`` names;
+            the same as ``estimate`` if that is the policy's own.
     """
 
     arm: Any
@@ -60,9 +82,11 @@ class ArmStatus:
     low: float | None = None
     high: float | None = None
     best: float | None = None
+    mean: float | None = None
+    posterior_mean: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Status:
     """An experiment's counts and beliefs.
 
@@ -76,6 +100,13 @@ class Status:
             "counts"; None if there is none.
         notes: what a user should know about it.
         arms: one entry per arm, retired ones included.
+        posterior_of: the policy whose posterior the intervals and probabilities come from: the
+            experiment's own if it has one, otherwise "rolf-bayes", given the same rewards; None if
+            there is none.
+        total_reward: the sum of all rewards, default rewards included.
+        mean_reward: their mean; None without any.
+        uplift: what a decision earned beyond what the control would have; None if unknown.
+        timeline: rewards over time; None unless asked for.
     """
 
     name: str
@@ -88,10 +119,47 @@ class Status:
     model: str | None
     notes: list[str]
     arms: list[ArmStatus]
+    posterior_of: str | None = None
+    total_reward: float = 0.0
+    mean_reward: float | None = None
+    uplift: Uplift | None = None
+    timeline: list[Period] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that JSON can hold."""
         return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [status_text.head(self), *status_text.sentences(self)]
+        lines.append(format_table(status_text.table(self, SHOWN)))
+        return "\n".join(filter(None, [*lines, status_text.rest(self, SHOWN)]))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        lines = html_lines(status_text.head(self), *status_text.sentences(self))
+        rest = html_lines(status_text.rest(self, SHOWN), bold=False)
+        return lines + html_table(status_text.table(self, SHOWN)) + rest
+
+    def plot(
+        self, path: str | Path | None = None, *, top: int = 10, ax: Axes | None = None
+    ) -> Figure:
+        """The best arms with their intervals and, if the status has a timeline, reward over time.
+
+        Args:
+            path: where to write the picture; nowhere by default.
+            top: how many arms.
+            ax: a Matplotlib axes to draw the arms into; a new figure by default.
+
+        Returns the figure.
+        """
+        from rolf.plots.status import status_figure
+        from rolf.plots.style import finish
+
+        arms = status_text.ordered(self)[: whole("top", top, 1)]
+        title, note = status_text.head(self), status_text.rest(self, top)
+        figure = status_figure(self, arms, title=title, note=note, level=LEVEL, ax=ax)
+        return finish(figure, path)
 
 
 class Counts(NamedTuple):
@@ -141,6 +209,7 @@ class View:
         estimates: of the policy; None if they follow from its belief.
         model, belief: of a policy that has a posterior; None if it has none.
         totals: the rewards of every arm.
+        counts, sums: how many rewards every arm has, and their sum.
     """
 
     policy: str
@@ -154,11 +223,14 @@ class View:
     model: Any = None
     belief: Any = None
     totals: ArmTotals | None = None
+    counts: FloatArray = field(default_factory=lambda: np.zeros(0))
+    sums: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
 def capture(replica: Replica, features: Any = None) -> View:
     """Copy from a replica what its status needs: O(K) numbers per component, and no more."""
-    policy = replica.policy
+    policy, moments = replica.policy, replica.moments
+    counts = np.array(moments.counts)
     view = View(
         policy=replica.record.policy,
         options=dict(policy.options),
@@ -166,7 +238,9 @@ def capture(replica: Replica, features: Any = None) -> View:
         asked=list(replica.asked),
         told=list(replica.told),
         defaults=replica.defaults,
-        totals=_totals(replica.moments),
+        totals=_totals(moments),
+        counts=counts,
+        sums=np.array(moments.sums) + (moments.anchor or 0.0) * counts,
     )
     if policy.varying and features is None:
         return view
@@ -216,25 +290,48 @@ def _model_of(view: View) -> tuple[str | None, list[str]]:
     return model, []
 
 
-def status_from(name: str, view: View) -> Status:
-    """The status of an experiment, computed from what was copied."""
+def status_from(
+    name: str, view: View, control: Any = None, outcomes: Outcomes | None = None
+) -> Status:
+    """The status of an experiment, computed from what was copied and, if given, from its log."""
     roster, count = view.roster, view.roster.arms.count
-    estimates: list[Any] = [None] * count
+    position = None if control is None else roster.arms.position(control, "control")
+    varying = policy_class(view.policy).varying
+    unknown: list[Any] = [None] * count
+    estimates, posterior_means, best = unknown, unknown, unknown
     ends: list[list[Any]] = [[None, None]] * count
-    best: list[Any] = [None] * count
+    model, notes = _model_of(view)
+    uplift = posterior_of = None
     if view.features is not None:
         beliefs = _beliefs(view, view.features)
         values = view.estimates
         if beliefs is not None:
-            values = means(*beliefs, view.features) if values is None else values
+            believed = means(*beliefs, view.features)
+            values = believed if values is None else values
             known = known_posterior(*beliefs, view.features)
+            posterior_of = view.policy if view.belief is not None else DEFAULT_POLICY
+            posterior_means = believed.tolist()
             ends = intervals(known, count, LEVEL).tolist()
             if roster.positions.size:
                 best = chances_of_best(known, count, roster.positions, DRAWS).tolist()
+            shares = control_shares(position, roster.active)
+            if known is not None and not varying and any(view.asked) and shares is not None:
+                numbers = posterior_uplift(known, view.asked, shares, LEVEL, believed)
+                uplift = make_uplift(control, numbers, LEVEL, posterior_of)
         if values is not None:
             estimates = values.tolist()
-    asked, told = sum(view.asked), sum(view.told)
-    model, notes = _model_of(view)
+    if varying and outcomes is not None:
+        logged = logged_uplift(outcomes, position, LEVEL)
+        if isinstance(logged, str):
+            notes = [*notes, f"no uplift: {logged}"]
+        else:
+            uplift = make_uplift(control, logged, LEVEL)
+    asked, told, rewards = sum(view.asked), sum(view.told), float(view.counts.sum())
+    total = float(view.sums.sum())
+    averages = [
+        _finite(sums / size) if size else None
+        for sums, size in zip(view.sums.tolist(), view.counts.tolist(), strict=True)
+    ]
     columns = (roster.arms.labels, roster.active, view.asked, view.told, estimates, ends, best)
     return Status(
         name=name,
@@ -248,12 +345,27 @@ def status_from(name: str, view: View) -> Status:
         notes=notes,
         arms=[
             ArmStatus(
-                arm, bool(active), plays, rewards, estimate, _finite(low), _finite(high), chance
+                arm,
+                bool(active),
+                plays,
+                rewarded,
+                estimate,
+                _finite(low),
+                _finite(high),
+                chance,
+                average,
+                expected,
             )
-            for arm, active, plays, rewards, estimate, (low, high), chance in zip(
-                *columns, strict=True
-            )
+            for arm, active, plays, rewarded, estimate, (
+                low,
+                high,
+            ), chance, average, expected in zip(*columns, averages, posterior_means, strict=True)
         ],
+        posterior_of=posterior_of,
+        total_reward=total,
+        mean_reward=total / rewards if rewards else None,
+        uplift=uplift,
+        timeline=None if outcomes is None else timeline(outcomes),
     )
 
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rolf.plots.style import COLOURS, GREY, add_grid, literal, new_figure
+from rolf.plots.style import COLOURS, GREY, add_grid, figure_of, literal, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,19 +34,19 @@ def diagnosis_figure(
     note: str,
     level: float,
     scale: str,
+    ax: Axes | None = None,
 ) -> Figure:
-    """Two panels: means, and the split.
+    """Two panels, means and the split; ``ax`` gets the means alone.
 
     ``points`` start with the arms that deviate, the surest first; ``share`` is the estimate and
     the ends of its interval; ``scale`` says of what the variance is split.
     """
+    if ax is not None:
+        _means(ax, points, level)
+        return figure_of(ax)
     figure = new_figure(9.0, 5.2)
     left, right = figure.subplots(1, 2, width_ratios=[3.6, 1.0])
-    if points:
-        _means(left, points, level)
-    else:
-        left.set_axis_off()
-        left.text(0.5, 0.5, "nothing to compare yet", ha="center", va="center", color=GREY)
+    _means(left, points, level)
     _split(right, share, level, scale)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     figure.supxlabel(textwrap.fill(note, 125), x=0.01, ha="left", fontsize=8.5, color=GREY)
@@ -55,6 +55,10 @@ def diagnosis_figure(
 
 def _means(axes: Axes, points: Sequence[Point], level: float) -> None:
     """Means with intervals against the fit; on the diagonal the features explain everything."""
+    if not points:
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, "nothing to compare yet", ha="center", va="center", color=GREY)
+        return
     groups = (
         (False, COLOURS[0], "o", "may follow the features"),
         (True, COLOURS[1], "D", "deviates"),

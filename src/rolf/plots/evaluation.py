@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rolf.plots.style import COLOURS, GREY, LIGHT_GREY, literal, new_figure
+from rolf.plots.style import COLOURS, GREY, LIGHT_GREY, figure_of, literal, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,15 +30,24 @@ LOOKS = {
 
 
 def evaluation_figure(
-    estimates: Sequence[Any], logged: Any | None, *, title: str, level: float
+    estimates: Sequence[Any],
+    logged: Any | None,
+    *,
+    title: str,
+    level: float,
+    ax: Axes | None = None,
 ) -> Figure:
-    """One line per value of an evaluation; ``logged`` is the log's own mean."""
+    """One line per value of an evaluation; ``logged`` is the log's own mean.
+
+    Drawn into ``ax`` if given, with the legend inside; otherwise a new figure.
+    """
     policies = list(dict.fromkeys(estimate.policy for estimate in estimates))
     present = {estimate.estimator for estimate in estimates}
     used = [name for name in LOOKS if name in present]
     gap = len(used) + 1
-    figure = new_figure(7.5, 1.9 + 0.24 * gap * len(policies))
-    axes = figure.add_subplot()
+    height = 1.9 + 0.24 * gap * len(policies)
+    axes = new_figure(7.5, height).add_subplot() if ax is None else ax
+    figure = figure_of(axes)
     if logged is not None:
         axes.axvspan(logged.low, logged.high, color=LIGHT_GREY, alpha=0.6, linewidth=0)
         axes.axvline(logged.value, color=GREY, linewidth=1.0, linestyle="--")
@@ -67,7 +76,11 @@ def evaluation_figure(
     axes.grid(axis="x", color="#eeeeee", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.set_title(literal(title), loc="left", fontsize=11)
-    _add_legend(figure, used)
+    look = {"handles": _legend_handles(used), "frameon": False, "fontsize": 8.5}
+    if ax is None:
+        figure.legend(loc="outside lower center", ncols=3, **look)
+    else:
+        axes.legend(**look)
     return figure
 
 
@@ -90,7 +103,7 @@ def _draw(axes: Axes, estimate: Any, height: int) -> None:
     )
 
 
-def _add_legend(figure: Figure, estimators: Sequence[str]) -> None:
+def _legend_handles(estimators: Sequence[str]) -> list[Any]:
     from matplotlib.lines import Line2D
 
     handles = [
@@ -106,4 +119,4 @@ def _add_legend(figure: Figure, estimators: Sequence[str]) -> None:
         for look in (LOOKS[name] for name in estimators)
     ]
     handles.append(Line2D([], [], color=GREY, linestyle="--", label="mean as logged"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=8.5)
+    return handles

@@ -15,6 +15,29 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which colour-blind people can tell apart; the line styles carry
 # the same information for print in grey.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F"]
+#: every policy has one colour in all pictures, whatever plays beside it; some are Tol's
+POLICIES = {
+    "rolfbayes": "#D55E00",
+    "rolflasso": "#0072B2",
+    "rolfridge": "#882255",
+    "ucb": "#000000",
+    "linucb": "#009E73",
+    "lints": "#CC79A7",
+    "drlasso": "#7F7F7F",
+    "oful": "#E69F00",
+    "rolfvarying": "#332288",
+    "betats": "#44AA99",
+    "klucb": "#56B4E9",
+    "ucb1": "#999933",
+}
+ALIASES = {
+    "rolfbayesvarying": "rolfbayes",
+    "rolfv": "rolfvarying",
+    "linucbvarying": "linucb",
+    "ucbdelta": "ucb",
+}
+#: how far variations of a policy are mixed with black (below 0) or white, in turn
+SHADES = (0.0, -0.5, 0.45, -0.75, 0.65)
 STYLES: list[Any] = [
     "-",
     "--",
@@ -36,20 +59,50 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
 
 
-def line_styles(labels: Sequence[str]) -> list[tuple[str, Any]]:
-    """Colour and line style of each policy.
+def line_styles(labels: Sequence[str], policies: Sequence[str] = ()) -> list[tuple[str, Any]]:
+    """Colour and line style of each label.
 
-    Labels that differ only after a comma are variations of one policy: they share its
-    colour and differ in style.
+    A policy of the catalogue is known by its name in ``policies``, or by its label up to the first
+    comma, and always has the same colour. What plays the same policy, or has the same label up to
+    the comma, gets shades of it.
     """
-    names = [label.split(",")[0] for label in labels]
-    order = list(dict.fromkeys(names))
+    keys = [
+        _known(policy) or _known(label) or label.split(",")[0]
+        for label, policy in zip(labels, policies or labels, strict=True)
+    ]
+    known = list(POLICIES)
+    strangers = list(dict.fromkeys(key for key in keys if key not in POLICIES))
+    free = [colour for key, colour in POLICIES.items() if key not in keys] or COLOURS
     out = []
-    for position, name in enumerate(names):
-        index = order.index(name)
-        style = index + 3 * (index // len(COLOURS)) + names[:position].count(name)
-        out.append((COLOURS[index % len(COLOURS)], STYLES[style % len(STYLES)]))
+    for position, key in enumerate(keys):
+        variation = keys[:position].count(key)
+        if key in POLICIES:
+            colour, style = POLICIES[key], known.index(key)
+        else:
+            index = strangers.index(key)
+            colour, style = free[index % len(free)], index
+        out.append((_shade(colour, variation), STYLES[(style + variation) % len(STYLES)]))
     return out
+
+
+def _known(name: str) -> str:
+    """The policy of the catalogue that a name or a label means; empty if none."""
+    words = "".join(letter for letter in name.split(",")[0].lower() if letter.isalnum())
+    key = ALIASES.get(words, words)
+    return key if key in POLICIES else ""
+
+
+def _shade(colour: str, variation: int) -> str:
+    """The colour of a policy's first variation, or of a later one."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    channels = to_rgb(colour)
+    amount = SHADES[variation % len(SHADES)]
+    if sum(channels) < 0.6:  # what is dark can only become lighter
+        amount = abs(amount)
+    end = 0.0 if amount < 0.0 else 1.0
+    red, green, blue = (channel + abs(amount) * (end - channel) for channel in channels)
+    return to_hex((red, green, blue))
 
 
 def literal(text: str) -> str:
@@ -62,6 +115,22 @@ def add_grid(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=LIGHT_GREY, linewidth=0.6)
     axes.set_axisbelow(True)
+
+
+def finish(figure: Figure, path: str | Path | None) -> Figure:
+    """The figure; written to ``path`` if given."""
+    if path is not None:
+        save(figure, path)
+    return figure
+
+
+def figure_of(axes: Axes) -> Figure:
+    """The whole figure that a panel is part of."""
+    figure: Any = axes.figure
+    while hasattr(figure, "figure") and figure.figure is not figure:
+        figure = figure.figure
+    whole: Figure = figure
+    return whole
 
 
 def save(figure: Figure, path: str | Path) -> Path:

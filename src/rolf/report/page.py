@@ -12,6 +12,9 @@ from typing import Any
 from rolf.report.claims import AGREES, Claim, Measured
 from rolf.report.plan import Figure
 
+#: how the names of pictures for narrow screens end
+NARROW = "-narrow.png"
+
 STYLE = """
 :root { color-scheme: light; --ink: #1c1c1c; --soft: #5a5a5a; --line: #dcdcdc; --tint: #f6f7f9; }
 * { box-sizing: border-box; }
@@ -41,6 +44,16 @@ td.best { font-weight: 700; }
 pre { background: var(--tint); padding: 1rem; overflow-x: auto; font-size: 12.5px;
   line-height: 1.4; }
 details summary { cursor: pointer; font: 14px system-ui, sans-serif; color: #0072B2; }
+@media (max-width: 640px) {
+  body { padding: 1.2rem 1rem 3rem; }
+  h1 { font-size: 1.5rem; }
+  h1, h2, p { overflow-wrap: break-word; }
+  nav a { display: inline-block; white-space: normal; padding: .25rem 0; }
+  th, td { padding: .32rem .5rem; }
+  td:not(.text):not(:first-child) { white-space: nowrap; }
+  td.text:first-child, td.text:last-child { min-width: 10rem; }
+  .scroll { margin-right: -1rem; }
+}
 @media print { body { padding: 0; } nav, details { display: none; } h2 { break-after: avoid; } }
 """
 
@@ -119,16 +132,22 @@ def _measured(rows: Sequence[Measured]) -> str:
 
 
 def _section(figure: Figure, played: Mapping[str, Any], folder: Path) -> str:
-    image = base64.b64encode((folder / f"{figure.key}.png").read_bytes()).decode()
+    wide, narrow = (_data(folder / f"{figure.key}{ending}") for ending in (".png", NARROW))
     alt = f"{figure.title}. The numbers are in the table below."
     return f"""
 <h2 id="{figure.key}">{_text(figure.title)}</h2>
 <p>{_text(figure.caption)}</p>
-<figure><img alt="{_text(alt)}" src="data:image/png;base64,{image}"></figure>
+<figure><picture><source media="(max-width: 640px)" srcset="{narrow}">
+<img alt="{_text(alt)}" src="{wide}"></picture></figure>
 <p class="soft">Mean cumulative regret at the end, and its standard deviation over the runs; the
 lowest of a column is bold.</p>
 {_table(figure, played)}
 """
+
+
+def _data(path: Path) -> str:
+    """A picture as an address that needs no file."""
+    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def _table(figure: Figure, played: Mapping[str, Any]) -> str:

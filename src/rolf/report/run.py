@@ -153,22 +153,23 @@ def play_panel(
             jobs=jobs,
             progress=lambda label: advance(f"{figure.key}, {panel.title}"),
         )
-    partial = path.with_suffix(".part")
+    partial = path.with_suffix(".part.parquet")
     result.save(partial)
     partial.replace(path)  # a file is whole or absent
     return result
 
 
 def write_curves(curves: plots.Curves, path: Path) -> None:
-    """Mean and spread of every policy in every round."""
+    """Mean, spread and quantiles of every policy in every round."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["policy", "round", "mean", "std", "runs"])
-        for label, line, band in zip(curves.labels, curves.mean, curves.std, strict=True):
-            for round, (value, width) in enumerate(zip(line, band, strict=True), start=1):
-                writer.writerow(
-                    [harmless(label), round, f"{value:.10g}", f"{width:.10g}", curves.runs]
-                )
+        low, high = (f"q{100 * share:g}" for share in plots.BAND)
+        writer.writerow(["policy", "round", "mean", "std", low, high, "runs"])
+        arrays = (curves.mean, curves.std, curves.low, curves.high)
+        for label, *lines in zip(curves.labels, *arrays, strict=True):
+            for round, values in enumerate(zip(*lines, strict=True), start=1):
+                numbers = [f"{value:.10g}" for value in values]
+                writer.writerow([harmless(label), round, *numbers, curves.runs])
 
 
 def write_summaries(chosen: list[Figure], done: Results, path: Path) -> None:
@@ -186,20 +187,26 @@ def write_summaries(chosen: list[Figure], done: Results, path: Path) -> None:
 
 
 def draw(figure: Figure, played: Mapping[str, Played], folder: Path) -> None:
-    """PNG and SVG of one figure."""
+    """PNG and SVG of one figure, and a PNG for narrow screens."""
+    for stacked, endings in ((False, (".png", ".svg")), (True, (page.NARROW,))):
+        drawn = _drawn(figure, played, stacked)
+        for ending in endings:
+            plots.save(drawn, folder / f"{figure.key}{ending}")
+
+
+def _drawn(figure: Figure, played: Mapping[str, Played], stacked: bool) -> Any:
     if figure.kind == "sweep":
-        drawn = plots.setting_figure(
+        return plots.setting_figure(
             {panel.x: played[panel.key].curves for panel in figure.panels},
             title=figure.title,
             xlabel=figure.xlabel,
             logarithmic=figure.logx,
+            stacked=stacked,
         )
-    else:
-        drawn = plots.panels_figure(
-            [(panel.title, played[panel.key].curves) for panel in figure.panels],
-            title=figure.title,
-            bounds=[figure.bounds.get(panel.key) for panel in figure.panels],
-            logarithmic=figure.logy,
-        )
-    for kind in ("png", "svg"):
-        plots.save(drawn, folder / f"{figure.key}.{kind}")
+    return plots.panels_figure(
+        [(panel.title, played[panel.key].curves) for panel in figure.panels],
+        title=figure.title,
+        bounds=[figure.bounds.get(panel.key) for panel in figure.panels],
+        logarithmic=figure.logy,
+        stacked=stacked,
+    )

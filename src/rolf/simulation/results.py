@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rolf.arms.files import check_parquet
+from rolf.arms.files import PARQUET, check_parquet
 from rolf.checks import whole
-from rolf.errors import InvalidArgument, RolfError
+from rolf.errors import InvalidArgument, MissingExtra, RolfError
 from rolf.plots import style
 from rolf.plots.regret import Curves, curves_of, regret_figure
-from rolf.text import format_table, harmless
+from rolf.text import format_table, harmless, html_lines, html_table
 from rolf.types import FloatArray
 
 if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMAT = "rolf-result"
@@ -73,13 +75,19 @@ class Summary(Sequence[Row]):
                 writer.writerow({name: harmless(value) for name, value in row.items()})
         return target
 
-    def __str__(self) -> str:
+    def _lines(self) -> list[list[str]]:
         lines = [[f.name for f in fields(Row)]]
         for row in self.to_dicts():
             lines.append([v if isinstance(v, str) else f"{v:.4g}" for v in row.values()])
-        return format_table(lines)
+        return lines
+
+    def __str__(self) -> str:
+        return format_table(self._lines())
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(self._lines())
 
 
 class Result:
@@ -117,20 +125,88 @@ class Result:
         return Summary(rows)
 
     def curves(self) -> Curves:
-        """Mean and standard deviation over the runs, for every policy and round."""
-        return curves_of(self.labels, self.regret)
+        """Mean, spread and quantiles over the runs, for every policy and round."""
+        return curves_of(self.labels, self.regret, self._policies())
+
+    def _policies(self) -> list[str]:
+        """The name of each policy, where the configuration says it; otherwise its label."""
+        known = self.config.get("policies")
+        described = known if isinstance(known, dict) else {}
+        entries = [described.get(label) for label in self.labels]
+        return [
+            str(entry.get("policy", label)) if isinstance(entry, dict) else label
+            for label, entry in zip(self.labels, entries, strict=True)
+        ]
 
     def plot(
-        self, path: str | Path | None = None, *, title: str | None = None, logarithmic: bool = False
+        self,
+        path: str | Path | None = None,
+        *,
+        title: str | None = None,
+        logarithmic: bool = False,
+        ax: Axes | None = None,
     ) -> Figure:
-        """Regret over rounds, mean and one standard deviation; written to ``path`` if given."""
-        figure = regret_figure(self.curves(), title=title, logarithmic=logarithmic)
-        if path is not None:
-            style.save(figure, path)
-        return figure
+        """Regret over rounds: the mean, and a band from 10% to 90% of the runs.
+
+        Args:
+            path: where to write the picture; nowhere by default.
+            title: above it.
+            logarithmic: a logarithmic axis of regret.
+            ax: a Matplotlib axes to draw into; a new figure by default.
+
+        Returns the figure.
+        """
+        figure = regret_figure(self.curves(), title=title, logarithmic=logarithmic, ax=ax)
+        return style.finish(figure, path)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A table with one row per policy, run and round: policy, run, round and regret."""
+        try:
+            import pandas
+        except ImportError as error:
+            hint = "pandas is not installed: pip install 'rolf-bandits[all]'"
+            raise MissingExtra(hint) from error
+        return pandas.DataFrame(self._columns())
+
+    def _columns(self) -> dict[str, Any]:
+        """The regret of every policy, run and round, as columns; rounds count from 1."""
+        policies, runs, rounds = self.regret.shape
+        return {
+            "policy": np.repeat(np.array(self.labels, dtype=object), runs * rounds),
+            "run": np.tile(np.repeat(np.arange(runs), rounds), policies),
+            "round": np.tile(np.arange(1, rounds + 1), policies * runs),
+            "regret": self.regret.ravel(),
+        }
 
     def save(self, path: str | Path) -> Path:
-        """Write a Parquet file: one row per policy and run, with the configuration as metadata."""
+        """Write a file.
+
+        Parquet (.parquet or .pq): one row per policy and run, with the configuration as metadata;
+        ``rolf.load_result`` reads it back. CSV (.csv), for other programs: one row per policy, run
+        and round.
+        """
+        target = Path(path)
+        kind = target.suffix.lower()
+        if kind not in (".csv", *PARQUET):
+            endings = ".parquet (or .pq), which rolf.load_result reads back, or .csv"
+            raise InvalidArgument("path", str(path), f"a file that ends in {endings}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if kind == ".csv":
+            self._write_csv(target)
+        else:
+            self._write_parquet(target)
+        return target
+
+    def _write_csv(self, target: Path) -> None:
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+
+        columns = self._columns()
+        harmless_labels = {label: harmless(label) for label in self.labels}
+        columns["policy"] = [harmless_labels[label] for label in columns["policy"]]
+        arrow_csv.write_csv(pa.table(columns), target)
+
+    def _write_parquet(self, target: Path) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -148,10 +224,14 @@ class Result:
             "labels": self.labels,
             "config": self.config,
         }
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table.replace_schema_metadata({"rolf": json.dumps(header)}), target)
-        return target
+
+    def _repr_html_(self) -> str:
+        return f"{html_lines(self._head())}{self.summary()._repr_html_()}"
+
+    def _head(self) -> str:
+        policies, runs, rounds = self.regret.shape
+        return f"Cumulative regret: {policies} policies, {runs} runs, {rounds} rounds"
 
     def __repr__(self) -> str:
         policies, runs, rounds = self.regret.shape
@@ -163,6 +243,10 @@ def load_result(path: str | Path) -> Result:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if not Path(path).exists():
+        raise RolfError(f"{path}: does not exist")
+    if Path(path).suffix.lower() == ".csv":
+        raise RolfError(f"{path}: is CSV, for other programs; load_result reads Parquet")
     try:
         check_parquet(path)
         table = pq.read_table(path)

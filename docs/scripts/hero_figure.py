@@ -1,0 +1,56 @@
+"""Draw the picture at the top of the README from the simulation behind its table.
+
+rolf simulate examples/paper.toml --out out
+python docs/scripts/hero_figure.py out/paper.parquet
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import rolf
+from rolf.plots.regret import mark_ends, note_on_runs, regret_panel
+from rolf.plots.style import GREY, new_figure, save
+
+IMAGE = Path(__file__).parent.parent / "images" / "paper.png"
+#: labels of the simulation, and what they are called in the picture
+SHOWN = {
+    "RoLF-Bayes": "RoLF-Bayes",
+    "RoLF-Lasso": "RoLF-Lasso",
+    "UCB(delta)": "UCB",
+    "UCB(delta), tuned": "UCB, told the noise",
+    "LinUCB": "LinUCB",
+    "LinTS": "LinTS",
+}
+
+
+def main() -> None:
+    played = rolf.load_result(sys.argv[1])
+    curves = played.curves()
+    rows = [played.labels.index(label) for label in SHOWN]
+    few = curves._replace(
+        labels=list(SHOWN.values()),
+        policies=[curves.policies[row] for row in rows],
+        **{name: getattr(curves, name)[rows] for name in ("mean", "std", "low", "high")},
+    )
+    figure = new_figure(6.4, 4.0)
+    axes = figure.add_subplot()
+    regret_panel(axes, few, logarithmic=True)
+    axes.set_ylim(3.0, 1500.0)
+    axes.set_ylabel("cumulative regret (logarithmic)")
+    figure.suptitle(
+        "30 arms, half of the features observed:\nRoLF-Bayes is told nothing and loses the least",
+        x=0.01,
+        ha="left",
+        fontsize=12,
+    )
+    figure.supxlabel(note_on_runs(few.runs), x=0.01, ha="left", fontsize=8, color=GREY)
+    figure.draw_without_rendering()
+    mark_ends(axes, few, named=True)
+    save(figure, IMAGE)
+    print(f"written: docs/images/{IMAGE.name}")
+
+
+if __name__ == "__main__":
+    main()

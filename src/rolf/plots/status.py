@@ -1,0 +1,184 @@
+"""The picture of an experiment: its best arms with intervals, and its rewards over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rolf.plots.style import COLOURS, GREY, LIGHT_GREY, add_grid, figure_of, literal, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+POSTERIOR, OWN = COLOURS[1], COLOURS[0]
+LONGEST = 24  # letters of a name
+
+
+class Bar(NamedTuple):
+    """An arm: its plays, its value, the ends of the interval around it, and what a policy without
+    intervals estimates itself. None stands for unknown."""
+
+    name: str
+    plays: int
+    value: float | None
+    low: float | None
+    high: float | None
+    own: float | None
+
+
+class _Control(NamedTuple):
+    """The mean reward of what an experiment is compared with, and its name."""
+
+    mean: float
+    name: str
+
+    @property
+    def look(self) -> dict[str, Any]:
+        """How its line is drawn."""
+        label = literal(f"{self.name} (control)")
+        return {"color": GREY, "linewidth": 1.2, "linestyle": (0, (5, 3)), "label": label}
+
+
+def status_figure(
+    status: Any, arms: Sequence[Any], *, title: str, note: str, level: float, ax: Axes | None = None
+) -> Figure:
+    """Some arms of a status, the best first, and beside them its rewards over time, if it has them.
+
+    ``ax`` gets the arms alone.
+    """
+    borrowed = status.posterior_of != status.policy
+    bars = [
+        Bar(
+            str(arm.arm) if arm.active else f"{arm.arm} (retired)",
+            arm.plays,
+            arm.mean if arm.best is None else arm.posterior_mean,
+            arm.low,
+            arm.high,
+            arm.estimate if borrowed else None,
+        )
+        for arm in arms
+    ]
+    control = _Control(status.uplift.baseline, status.uplift.against) if status.uplift else None
+    shown = (bars, status.policy, status.posterior_of, level, control)
+    if ax is not None:
+        _arms(ax, *shown)
+        ax.set_title(literal(title), loc="left", fontsize=11)
+        return figure_of(ax)
+    periods = [period for period in status.timeline or () if period.mean is not None]
+    figure = new_figure(10.0 if periods else 6.5, 2.0 + 0.27 * max(len(bars), 5))
+    if periods:
+        left, right = figure.subplots(1, 2)
+        _over_time(right, periods, level, control)
+    else:
+        left = figure.add_subplot()
+    _arms(left, *shown)
+    figure.suptitle(literal(title), x=0.01, ha="left", fontsize=11)
+    if note:
+        figure.supxlabel(note, x=0.01, ha="left", fontsize=8, color=GREY)
+    return figure
+
+
+def _arms(
+    axes: Axes,
+    arms: Sequence[Bar],
+    policy: str,
+    posterior_of: str | None,
+    level: float,
+    control: _Control | None,
+) -> None:
+    """One line per arm, and at the right edge how often it was played."""
+    if control is not None:
+        axes.axvline(control.mean, **control.look)
+    for height, arm in enumerate(arms):
+        if arm.low is not None and arm.high is not None:
+            axes.plot([arm.low, arm.high], [height, height], color=POSTERIOR, linewidth=2.0)
+        axes.annotate(
+            f"{arm.plays:,}",
+            (1.0, height),
+            (5, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color=GREY,
+        )
+    interval = f"{posterior_of}, with its {100 * level:g}% interval"
+    _marks(axes, [arm.value for arm in arms], "o", POSTERIOR, interval if posterior_of else "mean")
+    _marks(axes, [arm.own for arm in arms], "D", OWN, policy)
+    axes.annotate(
+        "plays",
+        (1.0, 1.0),
+        (5, 4),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        fontsize=8,
+        color=GREY,
+    )
+    names = [each if len(each) <= LONGEST else f"{each[: LONGEST - 1]}…" for each, *_ in arms]
+    axes.set_yticks(range(len(arms)), [literal(name) for name in names])
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(arms) - 0.4, -0.6)
+    axes.set_xlabel("mean reward")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.grid(axis="x", color=LIGHT_GREY, linewidth=0.6)
+    axes.set_axisbelow(True)
+    _legend(axes)
+
+
+def _marks(
+    axes: Axes, values: Sequence[float | None], marker: str, colour: str, label: str
+) -> None:
+    known = [(value, height) for height, value in enumerate(values) if value is not None]
+    if known:
+        face = colour if marker == "o" else "white"
+        axes.plot(
+            *zip(*known, strict=True),
+            marker,
+            color=colour,
+            markerfacecolor=face,
+            markersize=5.5,
+            label=literal(label),
+        )
+
+
+def _over_time(axes: Axes, periods: Sequence[Any], level: float, control: _Control | None) -> None:
+    """The mean reward of each period at its end, with an interval."""
+    from statistics import NormalDist
+
+    reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
+    if control is not None:
+        axes.axhline(control.mean, **control.look)
+    axes.errorbar(
+        [period.last for period in periods],
+        [period.mean for period in periods],
+        [reach * (period.stderr or 0.0) for period in periods],
+        color=POSTERIOR,
+        marker="o",
+        markersize=4.0,
+        linewidth=1.6,
+        elinewidth=1.0,
+        label=f"mean reward, with a {100 * level:g}% interval",
+    )
+    axes.set_xlim(left=0.0)
+    axes.set_xlabel("decisions so far")
+    axes.set_ylabel("mean reward of the latest")
+    add_grid(axes)
+    _legend(axes)
+
+
+def _legend(axes: Axes) -> None:
+    """Above the panel, where it covers nothing."""
+    handles, labels = axes.get_legend_handles_labels()
+    if not handles:
+        return
+    axes.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        borderaxespad=0.2,
+        frameon=False,
+        fontsize=8,
+        ncols=1,
+    )

@@ -1,0 +1,64 @@
+"""Pages measured by a real browser, at the width of a phone."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium to show pages with")
+PHONE = 390
+
+#: windows of a headless browser are at least 500 pixels wide; frames may have any width, and the
+#: pages in them see only their frame
+FRAMES = """<!doctype html><meta charset="utf-8"><body><script>
+const pages = %s, found = {};
+Promise.all(pages.map(page => new Promise(done => {
+  const frame = document.createElement("iframe");
+  frame.width = %d; frame.height = 800; frame.style.border = "0";
+  frame.onload = () => {
+    const root = frame.contentDocument.documentElement;
+    found[page] = [frame.contentWindow.innerWidth, root.scrollWidth];
+    done();
+  };
+  frame.src = page;
+  document.body.append(frame);
+}))).then(() => { document.body.innerHTML = "";
+  document.body.append("measured: " + JSON.stringify(found) + " end"); });
+</script></body>"""
+
+
+def widths(folder, pages, width=PHONE):
+    """How wide a browser makes each page, the names of which are relative to ``folder``, on a
+    screen of this width."""
+    names = [str(page) for page in pages]
+    wrapper = folder / "frames-for-a-test.html"
+    wrapper.write_text(FRAMES % (json.dumps(names), width))
+    command = [
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",  # as on a phone
+        "--allow-file-access-from-files",
+        "--disable-web-security",
+        f"--user-data-dir={folder / 'browser-profile'}",
+        "--virtual-time-budget=20000",
+        "--dump-dom",
+        wrapper.as_uri(),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    shutil.rmtree(folder / "browser-profile", ignore_errors=True)
+    wrapper.unlink()
+    shown = re.search(r"measured: (.*) end", done.stdout)
+    assert shown, done.stderr[-2000:]
+    measured = json.loads(html.unescape(shown[1]))
+    assert all(inner == width for inner, _ in measured.values())
+    return {page: needed for page, (_, needed) in measured.items()}
