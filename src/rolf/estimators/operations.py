@@ -125,6 +125,7 @@ class Traits(NamedTuple):
         agrees: whether a saved belief agrees with the one recomputed from its totals; by default
             all arrays have to be the same up to rounding.
         weighs: whether rewards are weighed by the chance with which their arm was chosen.
+        sequential: whether what a reward adds to the totals depends on the rewards before it.
     """
 
     totals: tuple[str, ...]
@@ -134,6 +135,7 @@ class Traits(NamedTuple):
     align: Callable[[list[dict[str, FloatArray]]], list[dict[str, FloatArray]]] | None = None
     agrees: Agrees | None = None
     weighs: bool = False
+    sequential: bool = False
 
 
 _traits: dict[type, Traits] = {}

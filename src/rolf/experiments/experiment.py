@@ -11,29 +11,31 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, overload
 
-from rolf.checks import MAX_COUNT, whole
+from rolf.checks import MAX_COUNT, is_text, whole
 from rolf.errors import ExperimentError, InvalidArgument, RolfError
+from rolf.experiments.arm_changes import ArmChanges
 from rolf.experiments.backup import back_up
+from rolf.experiments.beliefs import Beliefs, interrupts_recognised
 from rolf.experiments.live import LiveReplica, already_told, unknown_decision
-from rolf.experiments.replica import Replica
-from rolf.experiments.roster import Roster
-from rolf.experiments.status import ArmRecord, Counts, Status, arm_records, capture, status_from
-from rolf.experiments.storage.base import CHANGE, Record, Row, Store, log_rows, part_size
+from rolf.experiments.storage.base import Record, Row, Store, log_rows, part_size
 from rolf.experiments.storage.forks import notice_forks
-from rolf.types import Decision, FloatArray
+from rolf.experiments.warm_start import WarmStart
+from rolf.types import Decision
 
 #: decisions of one ask
 MAX_BATCH = 100_000
+#: characters of the reason for a correction
+MAX_REASON = 1_000
 #: how long an ask may spend on default rewards that are due, in seconds, and how many at a time
 EXPIRY_TIME, EXPIRY_PART = 0.01, 100
 
 
-class Experiment:
+class Experiment(Beliefs, ArmChanges, WarmStart):
     """Decisions and rewards that are never lost. ``rolf.open_experiment`` opens one.
 
     Several threads may share it, and so may processes that are forked from this one. Close it, or
@@ -64,10 +66,6 @@ class Experiment:
     def record(self) -> Record:
         """How the experiment was created."""
         return self._record
-
-    @property
-    def _replica(self) -> Replica:
-        return self._live.replica
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
@@ -144,18 +142,13 @@ class Experiment:
         id = self._record.decision_id(row.number)
         return Decision(id, labels[row.arm], chance, labels[row.greedy], bool(row.matched))
 
-    def _round_features(self, features: Any) -> FloatArray:
-        policy = self._replica.policy
-        if policy.varying:
-            return self._replica.roster.arms.round_features(features)
-        return policy._round_features(features)
-
     # --- rewards ---
 
     def tell(self, decision: Decision | str, reward: float) -> None:
         """Record a reward: late, in any order, from any process; durable when this returns.
 
-        Telling the same reward again changes nothing; a different one is refused.
+        Telling the same reward again changes nothing; a different one is refused. Of a reward that
+        was corrected, both what was told and what it was corrected to count as the same.
         """
         self.tell_many([(decision, reward)])
 
@@ -183,6 +176,26 @@ class Experiment:
             return
         with self._exclusive():
             self._live.tell(numbered, self._now())
+
+    def correct(self, decision: Decision | str, reward: float, reason: str) -> None:
+        """Put the right reward in the place of a wrong one; durable when this returns.
+
+        The log keeps both, with the reason. The state is as if the right reward had been told in
+        the first place. A reward may be corrected more than once; a correction to the reward that
+        counts already changes nothing.
+
+        Args:
+            decision: one that has been told a reward, or its id.
+            reward: the right one.
+            reason: why the other one was wrong.
+        """
+        value = self._replica.policy._number(reward)
+        number = self._decision_number(decision)
+        good = isinstance(reason, str) and reason.strip() and is_text(reason)
+        if not good or len(reason) > MAX_REASON:
+            raise InvalidArgument("reason", reason, f"some text, up to {MAX_REASON} characters")
+        with self._exclusive():
+            self._live.correct(number, value, reason, self._now())
 
     def _decision_number(self, decision: Decision | str) -> int:
         id = decision.id if isinstance(decision, Decision) else decision
@@ -217,88 +230,12 @@ class Experiment:
                 return False
         return True
 
-    # --- what is known ---
-
-    def estimates(self, *, features: Any = None) -> Any:
-        """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
-        self._expire_all()
-        with self._exclusive():
-            self._live.sync()
-            policy = self._replica.policy
-            varying = {"features": self._round_features(features)} if policy.varying else {}
-            return self._replica.roster.arms.labelled(policy.estimates(**varying))
-
-    def status(self, *, features: Any = None) -> Status:
-        """Counts of decisions and rewards, and every arm's plays and estimate."""
-        self._expire_all()
-        with self._exclusive():
-            self._live.sync()
-            table = self._round_features(features) if features is not None else None
-            view = capture(self._replica, table)
-        with interrupts_recognised():
-            return status_from(self.name, view)  # asks need not wait for this
-
-    def counts(self) -> Counts:
-        """How many decisions were made and how many rewards told, without any estimates."""
-        with self._exclusive():
-            self._live.sync()
-            return Counts(sum(self._replica.asked), sum(self._replica.told))
-
-    def arms(self) -> list[ArmRecord]:
-        """Every arm, retired ones included, with its features and how often it was played."""
-        with self._exclusive():
-            self._live.sync()
-            return arm_records(self._replica)
-
-    def roster(self) -> Roster:
-        """The table of all arms as it is now, and which of them are active."""
-        with self._exclusive():
-            self._live.sync()
-            return self._replica.roster
+    # --- the log ---
 
     def log(self) -> list[Row]:
         """All rows of the log, in their order."""
         self._check_open()
         return [Row(*row) for row in log_rows(self._store, self._record)]
-
-    # --- arms that come and go ---
-
-    def add_arms(self, features: Any) -> list[Any]:
-        """Add arms and return their names: rows of features, or a DataFrame or file with names."""
-        before, after = self._change_arms(lambda roster: roster.addition(features))
-        return after.arms.labels[before.arms.count :]
-
-    def retire_arms(self, ids: Any) -> None:
-        """Stop choosing these arms. Rewards of decisions already made can still be told."""
-        self._change_arms(lambda roster: roster.retirement(ids))
-
-    def update_features(self, features: Any) -> None:
-        """Correct features: a mapping from arms to rows, or a table or file of some or all arms.
-
-        Counts and sums of rewards are kept; whatever follows from them is computed again.
-        """
-        if self._replica.policy.varying:
-            raise InvalidArgument("features", features, "nothing: features come with every ask")
-        self._change_arms(lambda roster: roster.correction(features))
-
-    def _change_arms(self, describe: Callable[[Roster], dict[str, Any]]) -> tuple[Roster, Roster]:
-        """Record a change of the arms; returns the rosters before and after it."""
-        rosters: tuple[Roster, Roster]
-
-        def change_row() -> list[Row]:
-            nonlocal rosters
-            before = self._replica.roster
-            change = describe(before)
-            after = before.changed(change)
-            rosters = before, after
-            Replica(self._record._replace(features=after.dumps()))  # raises if the policy objects
-            number = self._replica.changes + 1
-            return [Row(0, CHANGE, number, self._now(), features=json.dumps(change))]
-
-        with self._exclusive():
-            self._live.write(change_row)
-            self._live.sync()
-        return rosters
 
     # --- snapshots ---
 
@@ -361,14 +298,3 @@ def close_abandoned() -> None:
     with suppress(IndexError):
         while True:
             _abandoned.popleft().close()
-
-
-@contextmanager
-def interrupts_recognised() -> Iterator[None]:
-    """Compiled code reports an interrupt as a SystemError."""
-    try:
-        yield
-    except SystemError as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            raise KeyboardInterrupt from error
-        raise

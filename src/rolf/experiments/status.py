@@ -15,7 +15,8 @@ from rolf.estimators.links import CLICKS
 from rolf.estimators.mixture import chances_of_best, intervals, known_posterior
 from rolf.estimators.operations import ArmTotals, begin, learn_totals, means, recompute
 from rolf.estimators.posterior import make_grid
-from rolf.experiments.replica import Moments, Replica
+from rolf.experiments.moments import Moments
+from rolf.experiments.replica import Replica
 from rolf.experiments.roster import Roster
 from rolf.policies.arrays import copied
 from rolf.policies.operations import estimate
@@ -50,6 +51,7 @@ class ArmStatus:
         low, high: ends of the 90% interval of its mean reward; if the policy has no posterior
             of its own, from that of RoLF-Bayes given the same rewards.
         best: the probability, from the same posterior, that it is the best active arm.
+        history: rounds from before the experiment, which count neither as plays nor as told.
     """
 
     arm: Any
@@ -60,6 +62,7 @@ class ArmStatus:
     low: float | None = None
     high: float | None = None
     best: float | None = None
+    history: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Status:
             "counts"; None if there is none.
         notes: what a user should know about it.
         arms: one entry per arm, retired ones included.
+        history: rounds from before the experiment that were learned.
     """
 
     name: str
@@ -88,6 +92,7 @@ class Status:
     model: str | None
     notes: list[str]
     arms: list[ArmStatus]
+    history: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that JSON can hold."""
@@ -136,7 +141,7 @@ class View:
     Attributes:
         policy, options: of the experiment.
         roster: the arms.
-        asked, told, defaults: counts, as in the replica.
+        asked, told, history, defaults: counts, as in the replica.
         features: (K, d); None if features come with every ask and none were given.
         estimates: of the policy; None if they follow from its belief.
         model, belief: of a policy that has a posterior; None if it has none.
@@ -148,6 +153,7 @@ class View:
     roster: Roster
     asked: list[int]
     told: list[int]
+    history: list[int]
     defaults: int
     features: FloatArray | None = None
     estimates: FloatArray | None = None
@@ -165,6 +171,7 @@ def capture(replica: Replica, features: Any = None) -> View:
         roster=replica.roster,
         asked=list(replica.asked),
         told=list(replica.told),
+        history=list(replica.history),
         defaults=replica.defaults,
         totals=_totals(replica.moments),
     )
@@ -235,7 +242,8 @@ def status_from(name: str, view: View) -> Status:
             estimates = values.tolist()
     asked, told = sum(view.asked), sum(view.told)
     model, notes = _model_of(view)
-    columns = (roster.arms.labels, roster.active, view.asked, view.told, estimates, ends, best)
+    rows = (roster.arms.labels, roster.active, view.asked, view.told, estimates, ends, best)
+    columns = (*rows, view.history)
     return Status(
         name=name,
         policy=view.policy,
@@ -248,12 +256,21 @@ def status_from(name: str, view: View) -> Status:
         notes=notes,
         arms=[
             ArmStatus(
-                arm, bool(active), plays, rewards, estimate, _finite(low), _finite(high), chance
+                arm,
+                bool(active),
+                plays,
+                rewards,
+                estimate,
+                _finite(low),
+                _finite(high),
+                chance,
+                past,
             )
-            for arm, active, plays, rewards, estimate, (low, high), chance in zip(
+            for arm, active, plays, rewards, estimate, (low, high), chance, past in zip(
                 *columns, strict=True
             )
         ],
+        history=sum(view.history),
     )
 
 

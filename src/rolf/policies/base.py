@@ -54,6 +54,8 @@ class Policy(LearnsHistory):
     totals: tuple[str, ...] = ("clock",)
     common: tuple[str, ...] = ()
     derived: tuple[str, ...] = ()
+    #: whether what a reward adds to the totals depends on the rewards before it
+    sequential: bool = False
     #: the smallest and the largest reward that it takes
     reward_range: tuple[float, float] = (-MAX_REWARD, MAX_REWARD)
     #: the options that it was made with, as plain data
@@ -90,6 +92,7 @@ class Policy(LearnsHistory):
             self.common = tuple(f"belief.{path}" for path in traits.common)
             self.derived = tuple(f"belief.{path}" for path in traits.derived)
             self.reward_range = (-traits.largest, traits.largest)
+            self.sequential = traits.sequential
         for path in self.totals:
             if not hasattr(arrays.find(self._state, path), "dtype"):
                 raise InvalidArgument("totals", path, "the path of an array of State")

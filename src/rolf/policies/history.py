@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -33,6 +34,9 @@ class LearnsHistory:
     def _number(self, reward: Any) -> float:
         raise NotImplementedError
 
+    def forced_rounds(self, horizon: int) -> float:
+        raise NotImplementedError
+
     def learn(
         self,
         arms: Sequence[Any],
@@ -43,7 +47,9 @@ class LearnsHistory:
     ) -> None:
         """Learn from earlier rounds: which arms were played and what they gave.
 
-        They count as rounds, but do not shorten forced exploration.
+        They count as rounds. RoLF's forced exploration, a number of uniform rounds, is shorter by
+        them: a past round counts as one of it, for each arm up to its equal share, which by
+        default is two. So arms that history hardly knows are still explored.
 
         Args:
             arms: the arm of each past round.
@@ -61,7 +67,8 @@ class LearnsHistory:
         chances = self._history_chances(probabilities, count)
         if count:
             history = History(positions, values, rows, chances)
-            self._take_in(learn, history, count)
+            played = np.bincount(positions, minlength=self.arms.count)
+            self._take_in(learn, history, played)
 
     def learn_totals(
         self, counts: Any, sums: Any, squares: Any = None, *, level: float = 0.0
@@ -99,7 +106,7 @@ class LearnsHistory:
         if squares is not None and (columns["squares"] < least * (1.0 - 1e-9) - 1e-300).any():
             raise InvalidArgument("squares", squares, "at least sums**2/counts")
         totals = ArmTotals(counts, columns["sums"], columns["squares"], level)
-        self._take_in(learn_totals, totals, int(counts.sum()))
+        self._take_in(learn_totals, totals, counts)
 
     def _check_sums(self, counts: FloatArray, sums: FloatArray, level: float) -> None:
         """Refuse sums that no rewards could have."""
@@ -112,16 +119,19 @@ class LearnsHistory:
             expected = f"sums of rewards from {low:g} to {high:g}"
             raise InvalidArgument("sums", sums.tolist(), expected)
 
-    def _take_in(self, operation: Callable[..., None], history: Any, rounds: int) -> None:
-        """Add a history to the totals and rebuild the rest, completely or not at all."""
+    def _take_in(self, operation: Callable[..., None], history: Any, played: Any) -> None:
+        """Add a history to the totals and rebuild the rest, completely or not at all; ``played``:
+        how often it has each arm."""
         if not can_learn(operation, self.params):
             words = "totals per arm" if operation is learn_totals else "history"
             raise RolfError(f"{self.name or type(self).__name__} cannot learn from {words}")
         with self._lock:
             restore = arrays.remember(self._state)
             try:
+                explored = self._explored(played)
                 operation(self.params, self._state, history)
-                self._state.clock[0] += rounds
+                self._state.clock[0] += int(played.sum())
+                self._state.clock[1:2] += explored
                 rebuild(self.params, self._state)
             except np.linalg.LinAlgError as error:
                 restore()
@@ -129,6 +139,17 @@ class LearnsHistory:
                     "the features are too far from each other in scale to be solved for: "
                     "centre or scale them"
                 ) from error
+
+    def _explored(self, played: FloatArray) -> int:
+        """How many rounds of a history count as forced exploration: of each arm as many as are
+        missing from its share of it."""
+        rounds = int(played.sum())
+        share = self.forced_rounds(int(self._state.clock[0]) + max(rounds, 1)) / self.arms.count
+        if share == 0.0:
+            return 0
+        known = getattr(self._state.belief, "counts", np.zeros(self.arms.count))
+        missing = np.maximum(share - known, 0.0)
+        return min(rounds, math.ceil(float(np.minimum(played, missing).sum()) - 1e-9))
 
     def _history_features(self, features: Any, count: int) -> FloatArray:
         if self.varying:
