@@ -201,6 +201,18 @@ def test_corrections_between_snapshots_arms_and_history(url, name, monkeypatch):
     assert current_state(experiment) == folded_state(other)
 
 
+def test_a_snapshot_from_before_a_correction_is_replaced(url, monkeypatch):
+    monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 20)
+    experiment, decision, right = played(url, "drlasso", 0.5, 3)
+    assert experiment._store.snapshot(experiment.record.id).upto > 20
+    experiment.correct(decision, right, "half too much")
+    again = rolf.open_experiment(url, "one")
+    assert again._live.snapshot_upto == again._replica.last
+    third = rolf.open_experiment(url, "one")
+    assert third._live.rows_since_snapshot == 0
+    assert current_state(third) == current_state(experiment) == folded_state(experiment)
+
+
 def correct_all(url, ids, reward):
     with rolf.open_experiment(url, "one") as experiment:
         for id in ids:

@@ -26,6 +26,19 @@ LOG_FEATURES = Annotated[
     Path, typer.Argument(help="The arms' features, CSV or Parquet: one row per arm.")
 ]
 PLOT = Annotated[Path | None, typer.Option(help="Draw the result, too: a .png, .svg or .pdf file.")]
+FEATURES = typer.Option(
+    help="Table of the arms, CSV or Parquet: one row per arm, with its name and its features."
+)
+OPTIONS = Annotated[
+    str | None, typer.Option(help='The policy\'s options, as JSON: {"width": 2.0}.')
+]
+SEED = Annotated[int | None, typer.Option(min=0, help="Seed of all random draws.")]
+DEFAULT_REWARD = Annotated[
+    float | None, typer.Option(help="The reward of a decision that is never told one.")
+]
+REWARD_AFTER = Annotated[
+    float | None, typer.Option(help="Seconds until a decision gets the default reward.")
+]
 #: how a policy is named on the command line, for help texts
 POLICY = "A policy: its name in the catalogue, an entry point, or package.module:Class"
 

@@ -10,11 +10,15 @@ import typer
 from rich.console import Console
 
 from rolf.cli.common import (
+    DEFAULT_REWARD,
+    FEATURES,
     JSON,
     NAME,
+    OPTIONS,
     POLICY,
+    REWARD_AFTER,
+    SEED,
     URL,
-    errors_name_options,
     find_labels,
     format_number,
     make_table,
@@ -31,20 +35,6 @@ if TYPE_CHECKING:
     from rolf.experiments.experiment import Experiment
 
 commands = typer.Typer()
-
-FEATURES = typer.Option(
-    help="Table of the arms, CSV or Parquet: one row per arm, with its name and its features."
-)
-OPTIONS = Annotated[
-    str | None, typer.Option(help='The policy\'s options, as JSON: {"width": 2.0}.')
-]
-SEED = Annotated[int | None, typer.Option(min=0, help="Seed of all random draws.")]
-DEFAULT_REWARD = Annotated[
-    float | None, typer.Option(help="The reward of a decision that is never told one.")
-]
-REWARD_AFTER = Annotated[
-    float | None, typer.Option(help="Seconds until a decision gets the default reward.")
-]
 
 
 @commands.command()
@@ -162,6 +152,7 @@ def status(url: URL, name: NAME, as_json: JSON = False) -> None:
     typer.echo(
         f"{now.name}: {now.policy}; {now.asked} asked, {now.told} told, {now.waiting} waiting"
         + (f", {now.defaults} by default" if now.defaults else "")
+        + (f"; {now.history} rounds of history" if now.history else "")
     )
     if now.model is not None:
         typer.echo(f"model of the rewards: {now.model}")
@@ -181,67 +172,6 @@ def status(url: URL, name: NAME, as_json: JSON = False) -> None:
         rows.append(row)
     header = ("arm", "plays", "told", "estimate", *(("90% interval", "best") * posterior))
     Console().print(make_table(header, rows))
-
-
-@commands.command()
-def export(
-    url: URL,
-    name: NAME,
-    out: Annotated[Path, typer.Argument(help="A .csv or .parquet file.")],
-    as_json: JSON = False,
-) -> None:
-    """Write the log: one row per decision, with its probability and its reward."""
-    from rolf.experiments.transfer import export_log
-
-    with open_existing(url, name) as experiment:
-        count = export_log(experiment, out)
-    if as_json:
-        print_json({"written": str(out), "decisions": count})
-        return
-    typer.echo(f"written: {out}, {count} decisions")
-
-
-@commands.command("import")
-def import_experiment(
-    url: URL,
-    name: NAME,
-    log: Annotated[Path, typer.Argument(help="An exported log, .csv or .parquet.")],
-    features: Annotated[Path | None, FEATURES] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(help=f"{POLICY}; by default as in a Parquet file. A CSV file needs it."),
-    ] = None,
-    options: OPTIONS = None,
-    seed: SEED = None,
-    default_reward: DEFAULT_REWARD = None,
-    reward_after: REWARD_AFTER = None,
-    as_json: JSON = False,
-) -> None:
-    """Create a new experiment from an exported log; decisions keep their ids."""
-    from rolf.arms.reading import read_arms
-    from rolf.experiments.transfer import import_log
-
-    with warnings_as_notes():
-        arms = None if features is None else read_arms(features)
-    with errors_name_options("features", "policy", "options", "default_reward"):
-        experiment = import_log(
-            url,
-            name,
-            log,
-            features=arms,
-            policy=policy,
-            options=read_options(options),
-            seed=seed,
-            default_reward=default_reward,
-            reward_after=reward_after,
-        )
-    with experiment:
-        if as_json:
-            print_json(experiment.status().to_dict())
-            return
-        now = experiment.counts()
-        counts = f"{now.asked} asked, {now.told} told"
-        typer.echo(f"imported: {name}, {experiment.policy}; {counts}")
 
 
 # --- rewards in a file ---

@@ -243,8 +243,13 @@ class LiveReplica:
         self._recent.clear()
 
     def _blank(self, corrected: bool) -> Replica:
-        rows = log_rows(self.store, self.record) if corrected else ()
-        return Replica(self.record, corrections=earlier_corrections(rows))
+        if not corrected:
+            return Replica(self.record)
+        known = earlier_corrections(log_rows(self.store, self.record))
+        snapshot = self.store.snapshot(self.record.id)
+        if snapshot and snapshot.upto < max((row.seq for row in known.values()), default=0):
+            self.store.forget(self.record.id)  # whoever opens it would have to fold the log
+        return Replica(self.record, corrections=known)
 
     def fold_if_reconnected(self) -> None:
         """A server that crashed may have taken back rows that it had not written to the disk."""

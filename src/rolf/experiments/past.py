@@ -101,8 +101,9 @@ class Past(NamedTuple):
     @classmethod
     def loads(cls, data: dict[str, Any], arms: int) -> Past:
         columns = np.zeros((3, arms))
-        for place, name in enumerate(("counts", "sums", "squares")):
-            columns[place, data["arms"]] = data[name]
+        for column, name in zip(columns, ("counts", "sums", "squares"), strict=True):
+            for arm, value in zip(data["arms"], data[name], strict=True):
+                column[arm] = value
         rounds = data.get("rounds")
         return cls(
             ArmTotals(columns[0], columns[1], columns[2], float(data["level"])),
