@@ -59,14 +59,19 @@ def open_existing(url: str, name: str) -> Experiment:
         raise UnknownExperiment(f"no experiment is called {name!r}; {there}") from None
 
 
+def read_json(option: str, text: str) -> Any:
+    """What is given as JSON."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidArgument(option, text, f"JSON ({error})") from None
+
+
 def read_options(text: str | None) -> dict[str, Any] | None:
     """The JSON object given as --options."""
     if text is None:
         return None
-    try:
-        options = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InvalidArgument("--options", text, f"JSON ({error})") from None
+    options = read_json("--options", text)
     if not isinstance(options, dict):
         raise InvalidArgument("--options", text, 'a JSON object: {"width": 2.0}')
     return options

@@ -19,11 +19,13 @@ from rolf.cli.common import (
     REWARD_AFTER,
     SEED,
     URL,
+    errors_name_options,
     find_labels,
     format_number,
     make_table,
     open_existing,
     print_json,
+    read_json,
     read_options,
     warnings_as_notes,
 )
@@ -42,8 +44,14 @@ def new(
     url: URL,
     name: NAME,
     features: Annotated[Path, FEATURES],
-    policy: Annotated[str, typer.Option(help=f"{POLICY}.")] = DEFAULT_POLICY,
+    policy: Annotated[
+        str | None, typer.Option(help=f"{POLICY}.", show_default=DEFAULT_POLICY)
+    ] = None,
     options: OPTIONS = None,
+    context: Annotated[
+        str | None,
+        typer.Option(help="Names of the entries of a context for every ask, separated by commas."),
+    ] = None,
     seed: SEED = None,
     default_reward: DEFAULT_REWARD = None,
     reward_after: REWARD_AFTER = None,
@@ -54,7 +62,9 @@ def new(
     from rolf.experiments.opening import create
     from rolf.experiments.roster import Roster
 
-    policy_options = read_options(options)
+    policy_options = read_options(options) or {}
+    if context is not None:
+        policy_options["context"] = [part.strip() for part in context.split(",")]
     with warnings_as_notes():
         reading = understand(features)
     arms = reading.arms
@@ -67,8 +77,8 @@ def new(
         seed=seed,
         default_reward=default_reward,
         reward_after=reward_after,
-    ):
-        count, size = arms.features.shape
+    ) as experiment:
+        policy, (count, size) = experiment.policy, arms.features.shape
     if as_json:
         print_json({"created": name, "policy": policy, "arms": arms.labels, "features": size})
         return
@@ -87,9 +97,16 @@ def ask(
     features: Annotated[
         Path | None, typer.Option(help="Features of this round, for policies that need them.")
     ] = None,
+    context: Annotated[
+        str | None, typer.Option(help='Context of this round, as JSON: {"age": 0.3}.')
+    ] = None,
+    distinct: Annotated[
+        bool, typer.Option("--distinct", help="A slate: as many different arms.")
+    ] = False,
     as_json: JSON = False,
 ) -> None:
     """Decide which arm to play next; the decision is stored before it is printed."""
+    round_context = None if context is None else read_json("--context", context)
     with open_existing(url, name) as experiment:
         arms = experiment.roster().arms
         choice = round_features = None
@@ -102,7 +119,14 @@ def ask(
             rows = read_rows(features, arms)
             order = [rows.position(str(label), "--features") for label in arms.labels]
             round_features = rows.features[order]
-        decisions = experiment.ask(n, available=choice, features=round_features)
+        with errors_name_options("context"):
+            decisions = experiment.ask(
+                n,
+                available=choice,
+                features=round_features,
+                context=round_context,
+                distinct=distinct,
+            )
     if as_json:
         print_json([decision.to_dict() for decision in decisions])
         return

@@ -35,7 +35,12 @@ class ArmChanges(Part):
         Counts and sums of rewards are kept; whatever follows from them is computed again.
         """
         if self._replica.policy.varying:
-            raise InvalidArgument("features", features, "nothing: features come with every ask")
+            expected = "nothing: features come with every ask"
+            if self._replica.policy.context is not None:
+                expected = (
+                    "nothing: what was learned with others stays; retire the arm and add another"
+                )
+            raise InvalidArgument("features", features, expected)
         self._change_arms(lambda roster: roster.correction(features))
 
     def _change_arms(self, describe: Callable[[Roster], dict[str, Any]]) -> tuple[Roster, Roster]:

@@ -27,32 +27,37 @@ class Beliefs(Part):
     def _arms(self) -> Arms:
         return self._replica.roster.arms
 
-    def estimates(self, *, features: Any = None) -> Any:
+    def estimates(self, *, features: Any = None, context: Any = None) -> Any:
         """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
         with self._current():
-            return self._arms.labelled(self._estimates(features))
+            return self._arms.labelled(self._estimates(features, context))
 
-    def _estimates(self, features: Any) -> FloatArray:
-        params, table = self._replica.policy.params, self._round_features(features)
+    def _estimates(self, features: Any, context: Any) -> FloatArray:
+        params, table = self._replica.policy.params, self._round_features(features, context)
         return np.array(estimate(params, self._replica.state, table))
 
-    def _round_features(self, features: Any) -> FloatArray:
+    def _round_features(self, features: Any, context: Any) -> FloatArray:
         policy = self._replica.policy
-        if policy.varying:
-            return self._arms.round_features(features)
-        return policy._round_features(features)
+        if policy.varying and policy.context is None and context is None:
+            return self._arms.round_features(features)  # whose arms may have names
+        return policy._round_features(features, context)
 
-    def rank(self, k: int | None = None, *, features: Any = None) -> list[Any]:
+    def rank(self, k: int | None = None, *, features: Any = None, context: Any = None) -> list[Any]:
         """The ``k`` best arms by estimate, best first, without retired ones; all by default."""
         with self._current() as replica:
             positions = replica.roster.positions
             count = positions.size if k is None else whole("k", k, 1)
-            values = self._estimates(features)[positions]
+            values = self._estimates(features, context)[positions]
             order = np.argsort(-values, kind="stable")[:count]
             return [self._arms.labels[arm] for arm in positions[order]]
 
     def probabilities(
-        self, *, available: Iterable[Any] | None = None, features: Any = None, draws: int = 10_000
+        self,
+        *,
+        available: Iterable[Any] | None = None,
+        features: Any = None,
+        context: Any = None,
+        draws: int = 10_000,
     ) -> Any:
         """Each arm's chance in the next ``ask``; 0 for retired arms.
 
@@ -62,12 +67,12 @@ class Beliefs(Part):
         draws = whole("draws", draws, 1)
         with self._current() as replica:
             arms = replica.roster.available(available)
-            table, params = self._round_features(features), replica.policy.params
+            table, params = self._round_features(features, context), replica.policy.params
             out = np.zeros(self._arms.count)
             out[arms] = probabilities(params, replica.state, table, arms, draws)
             return self._arms.labelled(out)
 
-    def intervals(self, level: float = 0.9, *, features: Any = None) -> Any:
+    def intervals(self, level: float = 0.9, *, features: Any = None, context: Any = None) -> Any:
         """Posterior intervals of the arms' mean rewards, for policies with a posterior.
 
         Each holds the mean with probability ``level``, as much below as above. An array (K, 2), or
@@ -76,18 +81,23 @@ class Beliefs(Part):
         """
         level = between("level", level, 0.0, 1.0)
         with self._current():
-            known = self._posterior_policy()._posterior(self._round_features(features))
+            known = self._posterior_policy()._posterior(self._round_features(features, context))
             ends = intervals(known, self._arms.count, level)
             return self._arms.labelled(ends, ("low", "high"))
 
     def best(
-        self, *, available: Iterable[Any] | None = None, features: Any = None, draws: int = 10_000
+        self,
+        *,
+        available: Iterable[Any] | None = None,
+        features: Any = None,
+        context: Any = None,
+        draws: int = 10_000,
     ) -> Any:
         """The posterior probability of every arm to be the best one that is not retired, for
         policies with a posterior: the share of ``draws`` in which it is."""
         draws = whole("draws", draws, 1)
         with self._current() as replica:
-            known = self._posterior_policy()._posterior(self._round_features(features))
+            known = self._posterior_policy()._posterior(self._round_features(features, context))
             arms = replica.roster.available(available)
             return self._arms.labelled(chances_of_best(known, self._arms.count, arms, draws))
 
@@ -100,11 +110,11 @@ class Beliefs(Part):
             )
         return policy
 
-    def status(self, *, features: Any = None) -> Status:
+    def status(self, *, features: Any = None, context: Any = None) -> Status:
         """Counts of decisions and rewards, and every arm's plays and estimate."""
         with self._current() as replica:
-            table = self._round_features(features) if features is not None else None
-            view = capture(replica, table)
+            given = features is not None or context is not None
+            view = capture(replica, self._round_features(features, context) if given else None)
         with interrupts_recognised():
             return status_from(self._record.name, view)  # asks need not wait for this
 

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, overload
 
+import numpy as np
+
 from rolf.checks import MAX_COUNT, is_text, whole
 from rolf.errors import ExperimentError, InvalidArgument, RolfError
 from rolf.experiments.arm_changes import ArmChanges
@@ -25,7 +27,8 @@ from rolf.experiments.live import LiveReplica, already_told, unknown_decision
 from rolf.experiments.storage.base import Record, Row, Store, log_rows, part_size
 from rolf.experiments.storage.forks import notice_forks
 from rolf.experiments.warm_start import WarmStart
-from rolf.types import Decision
+from rolf.policies.base import slate_size
+from rolf.types import Decision, FloatArray
 
 #: decisions of one ask
 MAX_BATCH = 100_000
@@ -98,14 +101,32 @@ class Experiment(Beliefs, ArmChanges, WarmStart):
 
     @overload
     def ask(
-        self, n: None = None, available: Iterable[Any] | None = None, *, features: Any = None
+        self,
+        n: None = None,
+        available: Iterable[Any] | None = None,
+        *,
+        features: Any = None,
+        context: Any = None,
+        distinct: bool = False,
     ) -> Decision: ...
     @overload
     def ask(
-        self, n: int, available: Iterable[Any] | None = None, *, features: Any = None
+        self,
+        n: int,
+        available: Iterable[Any] | None = None,
+        *,
+        features: Any = None,
+        context: Any = None,
+        distinct: bool = False,
     ) -> list[Decision]: ...
     def ask(
-        self, n: int | None = None, available: Iterable[Any] | None = None, *, features: Any = None
+        self,
+        n: int | None = None,
+        available: Iterable[Any] | None = None,
+        *,
+        features: Any = None,
+        context: Any = None,
+        distinct: bool = False,
     ) -> Decision | list[Decision]:
         """Decide which arm to play next; the decision is durable when this returns.
 
@@ -113,28 +134,46 @@ class Experiment(Beliefs, ArmChanges, WarmStart):
             n: return a list of this many decisions; at most 100,000.
             available: the arms to choose from; by default all that are not retired.
             features: (K, d) features of this round, for policies that take them.
+            context: of this round, for policies that were created with one: its entries by name,
+                or in order. It is stored once with the decision.
+            distinct: a slate, ``n`` different arms. They are chosen one after the other, each from
+                those that are left; a decision's probability is the chance of its arm at its
+                place, given the arms before it. Each gets its own reward.
         """
         count = 1 if n is None else whole("n", n, 1, MAX_BATCH)
         choices = list(available) if isinstance(available, Iterator) else available
         decisions: list[Decision] = []
+        chosen: list[int] = []
         with self._exclusive():
             caught_up = self._expire()
 
             def next_decisions() -> list[Row]:
                 replica = self._replica
                 positions = replica.roster.available(choices)
-                table = self._round_features(features)
-                table_json = json.dumps(table.tolist()) if replica.policy.varying else None
-                wanted = min(part_size(len(table_json or "")), count - len(decisions))
-                return replica.choose(wanted, positions, table, table_json, self._now())
+                wanted = count - len(decisions)
+                if distinct:
+                    positions = np.setdiff1d(positions, chosen)
+                    slate_size(count, positions.size + len(chosen))
+                table = self._round_features(features, context)
+                text = self._logged_features(table, context)
+                wanted = min(part_size(len(text or "")), wanted)
+                return replica.choose(wanted, positions, table, text, self._now(), distinct)
 
             while len(decisions) < count:
                 rows = self._live.write(next_decisions)
                 self._live.remember(rows)
                 decisions += [self._decision(row) for row in rows]
+                chosen += [row.arm for row in rows]
             if caught_up:  # otherwise this ask has taken long enough
                 self._live.snapshot_if_due()
         return decisions if n is not None else decisions[0]
+
+    def _logged_features(self, table: FloatArray, context: Any) -> str | None:
+        """What a decision has to record: its context, or the features of all arms, if they vary."""
+        policy = self._replica.policy
+        if policy.context is not None:
+            return json.dumps({"context": policy.context.vector(context).tolist()})
+        return json.dumps(table.tolist()) if policy.varying else None
 
     def _decision(self, row: Row) -> Decision:
         labels = self._replica.roster.arms.labels

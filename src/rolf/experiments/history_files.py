@@ -9,18 +9,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rolf.arms.files import check_columns, read_table
 from rolf.arms.table import Arms
 from rolf.errors import InvalidArgument
 from rolf.experiments.experiment import Experiment
-from rolf.experiments.opening import create, list_experiments, open_experiment
+from rolf.experiments.opening import create, default_policy, list_experiments, open_experiment
 from rolf.experiments.past import Past, checked_source
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import HISTORY, Row
 from rolf.experiments.transfer import new_policy
-from rolf.policies.catalogue import DEFAULT_POLICY
+from rolf.policies.contexts import Context
 from rolf.policies.registry import policy_class
 from rolf.text import listed
+from rolf.types import FloatArray
 
 
 class Imported(NamedTuple):
@@ -65,22 +68,25 @@ def import_history(
         features, policy, options, settings: as for ``open_experiment``.
     """
     source = checked_source(Path(path).name if source is None else source)
-    past = _read(path, arm, reward)
     given = {"policy": policy, "options": options, **settings}
     roster = None if features is None else Roster.read(features)
     if roster is None or name in list_experiments(url):
         experiment = open_experiment(url, name, features=features, **given)
         try:
+            past = _read(path, arm, reward, experiment._replica.policy.context)
             known, unknown = past.split(experiment.roster().arms, skip_unknown)
-            learned = experiment.learn(known.arms, known.rewards, source=source)
+            learned = experiment.learn(
+                known.arms, known.rewards, context=known.contexts, source=source
+            )
         except BaseException:
             experiment.close()
             raise
         return Imported(experiment, len(past.arms), learned, unknown)
-    cls = policy_class(DEFAULT_POLICY if policy is None else policy)
+    cls = policy_class(default_policy(options or {}) if policy is None else policy)
     fresh = new_policy(cls, roster, options or {})
+    past = _read(path, arm, reward, fresh.context)
     known, unknown = past.split(roster.arms, skip_unknown)
-    history = Past.checked(fresh, roster.arms, known.arms, known.rewards, None, None)
+    history = Past.checked(fresh, roster.arms, known.arms, known.rewards, context=known.contexts)
     history.check_fits(fresh)
     row = Row(0, HISTORY, 1, time.time(), features=history.dumps(source))
     return Imported(
@@ -95,6 +101,7 @@ class _Rounds(NamedTuple):
     column: str
     arms: list[Any]
     rewards: list[float]
+    contexts: FloatArray | None
 
     def split(self, arms: Arms, skip_unknown: bool) -> tuple[_Rounds, dict[str, int]]:
         """Rounds of these arms, by their names, and how often others come."""
@@ -106,23 +113,24 @@ class _Rounds(NamedTuple):
             got += " arm" + "s" * (len(unknown) != 1)
             expected = f"arms of the experiment, and not {listed(words)}; nothing was imported"
             raise InvalidArgument(f"{self.path}: {self.column}", got, expected)
-        known = [
-            (names[arm], reward)
-            for arm, reward in zip(self.arms, self.rewards, strict=True)
-            if arm in names
-        ]
-        if not known:
+        rows = [row for row, arm in enumerate(self.arms) if arm in names]
+        if not rows:
             got, expected = "none that is known", "rows of arms of the experiment"
             raise InvalidArgument(f"{self.path}: {self.column}", got, expected)
-        found, rewards = map(list, zip(*known, strict=True))
-        return self._replace(arms=found, rewards=rewards), unknown
+        known = self._replace(
+            arms=[names[self.arms[row]] for row in rows],
+            rewards=[self.rewards[row] for row in rows],
+            contexts=None if self.contexts is None else self.contexts[rows],
+        )
+        return known, unknown
 
 
-def _read(path: str | Path, arm: str, reward: str) -> _Rounds:
-    """The rounds of a file; the rows that have no arm or no reward are named."""
+def _read(path: str | Path, arm: str, reward: str, context: Context | None) -> _Rounds:
+    """The rounds of a file, with their contexts; the rows that lack anything are named."""
     table = read_table(path, (arm,))
     check_columns(path, table.column_names)
-    for column in (arm, reward):
+    entries = [] if context is None else context.names
+    for column in (arm, reward, *entries):
         if column not in table.column_names:
             raise InvalidArgument(f"{path}: columns", table.column_names, f"{column!r} among them")
     arms, rewards = table.column(arm).to_pylist(), table.column(reward).to_pylist()
@@ -131,7 +139,14 @@ def _read(path: str | Path, arm: str, reward: str) -> _Rounds:
     _check_all(path, arm, arms, [not each for each in arms], "an arm")
     numbers = [_number(each) for each in rewards]
     _check_all(path, reward, rewards, [not math.isfinite(each) for each in numbers], "a number")
-    return _Rounds(str(path), arm, arms, numbers)
+    columns = []
+    for entry in entries:
+        values = table.column(entry).to_pylist()
+        columns.append([_number(each) for each in values])
+        bad = [not math.isfinite(each) for each in columns[-1]]
+        _check_all(path, entry, values, bad, "a number")
+    contexts = None if context is None else np.array(columns).T
+    return _Rounds(str(path), arm, arms, numbers, contexts)
 
 
 def _check_all(path: Any, column: str, values: list[Any], bad: list[bool], wanted: str) -> None:

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from rolf.arms.table import number_table
 from rolf.checks import MAX_COUNT, whole
 from rolf.errors import InvalidArgument, RolfError
 from rolf.estimators.operations import arm_totals
-from rolf.experiments.past import Past, checked_source
+from rolf.experiments.past import Past, checked_rewards, checked_source
 from rolf.experiments.storage.base import DEFAULT, HISTORY, Row
 from rolf.policies.base import Policy
 
@@ -141,6 +142,10 @@ def _checked_past(learned: Mapping[str, Any], policy: Policy) -> Past:
         positions = past.rounds.positions
         if positions.dtype != np.int64 or not ((positions >= 0) & (positions < count)).all():
             raise InvalidArgument("rounds", "arms", "positions of arms")
+        columns = policy._typical_features().shape[1] if policy.varying else 0
+        number_table(past.rounds.rows, "rounds", rows=positions.size, columns=columns)
+        policy._history_chances(past.rounds.chances, positions.size)
+        checked_rewards(policy, past.rounds.rewards, positions.size)
         past = past._replace(totals=arm_totals(count, past.rounds, past.totals.level))
     past.check_fits(policy)
     return past

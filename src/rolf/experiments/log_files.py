@@ -22,8 +22,11 @@ from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import DEFAULT, REWARD, Row
 from rolf.policies.base import Policy
 from rolf.policies.composition import Params
+from rolf.policies.contexts import Context
 
 METADATA = b"rolf-experiment"
+#: how the columns with the entries of a context begin
+CONTEXT = "context_"
 FILES = "a file that ends in .csv or .parquet"
 #: seconds since 1970 of a decision or a reward, up to the year 5138
 MAX_TIME = 1e11
@@ -296,6 +299,8 @@ def _rounds(
     path: str | Path, data: Columns, roster: Roster, policy: Policy, count: int
 ) -> list[str | None]:
     """The (K, d) features of every round as JSON, where the log has them."""
+    if policy.context is not None:
+        return _contexts(path, data, policy.context, count)
     labels, columns = roster.arms.labels, roster.arms.columns
     names = [[f"x_{label}_{column}" for column in columns] for label in labels]
     if missing := [name for row in names for name in row if name not in data]:
@@ -311,3 +316,15 @@ def _rounds(
         checked = number_table(table, f"{path}: features of row {place}")
         rounds.append(json.dumps(checked.tolist()))
     return rounds
+
+
+def _contexts(path: str | Path, data: Columns, context: Context, count: int) -> list[str | None]:
+    """The context of every round as JSON."""
+    names = [f"{CONTEXT}{name}" for name in context.names]
+    if missing := [name for name in names if name not in data]:
+        raise InvalidArgument(f"{path}: columns", list(data), f"{', '.join(missing)} too")
+    rounds = [[data[name][place] for name in names] for place in range(count)]
+    if not rounds:
+        return []
+    table = context.table(rounds, f"{path}: context")
+    return [json.dumps({"context": entries}) for entries in table.tolist()]

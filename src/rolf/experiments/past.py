@@ -21,7 +21,7 @@ from rolf.estimators.operations import ArmTotals, History, arm_totals
 from rolf.policies.arrays import pack, remember, unpack
 from rolf.policies.base import Policy
 from rolf.policies.composition import can_learn
-from rolf.policies.operations import learn_totals
+from rolf.policies.operations import learn, learn_totals
 from rolf.text import listed
 from rolf.types import FloatArray, IntArray
 
@@ -39,16 +39,24 @@ class Past(NamedTuple):
 
     @classmethod
     def checked(
-        cls, policy: Policy, arms: Arms, labels: Any, rewards: Any, features: Any, chances: Any
+        cls,
+        policy: Policy,
+        arms: Arms,
+        labels: Any,
+        rewards: Any,
+        *,
+        features: Any = None,
+        context: Any = None,
+        probabilities: Any = None,
     ) -> Past:
         """A history that a policy accepts; all arms that it does not have are named at once."""
         positions = positions_of(arms, labels)
-        values = _rewards(policy, rewards, positions.size)
-        rows = policy._history_features(features, positions.size)
-        known_chances = policy._history_chances(chances, positions.size)
+        values = checked_rewards(policy, rewards, positions.size)
+        rows = policy._history_features(positions, features, context)
+        chances = policy._history_chances(probabilities, positions.size)
         if not values.size:
             raise InvalidArgument("arms", [], "at least one past round")
-        history = History(positions, values, rows, known_chances)
+        history = History(positions, values, rows, chances)
         totals = arm_totals(arms.count, history, float(values[0]))
         kept = can_learn(learn_totals, policy.params)
         return cls(totals, None if kept else history)
@@ -62,13 +70,8 @@ class Past(NamedTuple):
         if self.rounds is None:
             policy.learn_totals(*self.totals[:3], level=self.totals.level)
             return
-        labels = policy.arms.labels
-        policy.learn(
-            [labels[position] for position in self.rounds.positions],
-            self.rounds.rewards,
-            features=self.rounds.rows if policy.varying else None,
-            probabilities=self.rounds.chances,
-        )
+        played = np.bincount(self.rounds.positions, minlength=policy.arms.count)
+        policy._take_in(learn, self.rounds, played)
 
     def check_fits(self, policy: Policy) -> None:
         """Raise if a policy cannot learn it; the policy does not change."""
@@ -156,7 +159,7 @@ def positions_of(arms: Arms, labels: Any) -> IntArray:
     return np.array([places[name] for name in names], dtype=np.int64)
 
 
-def _rewards(policy: Policy, rewards: Any, count: int) -> FloatArray:
+def checked_rewards(policy: Policy, rewards: Any, count: int) -> FloatArray:
     values = vector("rewards", rewards, "past round")
     if values.size != count:
         raise InvalidArgument("rewards", f"{values.size} rewards", f"{count}, one per arm")

@@ -192,10 +192,14 @@ class Replica(Saved):
 
     def _features_of(self, arm: int, features: str | None) -> FloatArray:
         """The features that an arm had in a decision, which has them where they vary."""
+        row: FloatArray = self.policy.arms.features[arm]
         if features is None:
-            row: FloatArray = self.policy.arms.features[arm]
             return row
-        return np.array(json.loads(features))
+        recorded = json.loads(features)
+        if self.policy.context is None:
+            return np.array(recorded)
+        row = self.policy.context.features(row[None], np.array([recorded["context"]]))[0]
+        return row
 
     def _exchange(self, choice: Choice, x: FloatArray, wrong: float, right: float) -> None:
         """Put a reward in the place of another, by the difference that the two make."""
@@ -272,6 +276,7 @@ class Replica(Saved):
         features: FloatArray,
         features_json: str | None,
         time: float,
+        distinct: bool = False,
     ) -> list[Row]:
         """The next decisions, as rows to be added; the replica itself does not change.
 
@@ -289,6 +294,8 @@ class Replica(Saved):
                 )
                 later = policy._chance_later(choice, before, features, available)
                 chance = choice.probability if later is None else later()
+                if distinct:
+                    available = available[available != choice.arm]
                 steps = enumerate(state.clock - before)
                 rows.append(
                     Row.decision(

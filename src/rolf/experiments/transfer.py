@@ -7,7 +7,8 @@ A Parquet file also says how the experiment was created. The columns:
 * ``greedy``, ``pseudo``, ``matched``, ``clocks``: what the policy's update needs;
 * ``asked_order``, ``told_order``: the places of decision and reward in the log;
 * ``corrections``: what its reward was before, and why, where it was corrected;
-* ``x_<arm>_<feature>``: the features of the round, where they vary.
+* ``x_<arm>_<feature>``: the features of the round, where they vary;
+* ``context_<name>``: the context of the round, from which they follow.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.log_additions import corrections_text, history_data, history_rows
 from rolf.experiments.log_files import (
+    CONTEXT,
     FILES,
     METADATA,
     read_log_file,
@@ -36,6 +38,7 @@ from rolf.experiments.opening import create
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import CHANGE, CORRECTION, DECISION, DEFAULT, HISTORY, Row
 from rolf.policies.base import Policy
+from rolf.policies.contexts import Context
 from rolf.policies.registry import check_options, policy_class, policy_name
 from rolf.text import harmless
 
@@ -71,7 +74,10 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
     record = experiment.record
     logged, roster, histories = _collect(experiment)
     columns = _columns(logged, roster, record.tag)
-    if policy_class(record.policy).varying:
+    policy = experiment._replica.policy
+    if policy.context is not None:
+        columns |= _context_columns(logged, policy.context)
+    elif policy.varying:
         columns |= _round_columns(logged, roster)
     table = pa.table(columns)
     settings: dict[str, Any] = {
@@ -176,6 +182,15 @@ def _round_columns(logged: list[_Logged], roster: Roster) -> dict[str, list[floa
         ]
         for arm, label in enumerate(_column_labels(roster))
         for feature, column in enumerate(roster.arms.columns)
+    }
+
+
+def _context_columns(logged: list[_Logged], context: Context) -> dict[str, list[float]]:
+    """The context of every round."""
+    rounds = [json.loads(each.decision.features or "")["context"] for each in logged]
+    return {
+        f"{CONTEXT}{name}": [entries[place] for entries in rounds]
+        for place, name in enumerate(context.names)
     }
 
 

@@ -20,6 +20,7 @@ class WarmStart(Part):
         rewards: Any,
         *,
         features: Any = None,
+        context: Any = None,
         probabilities: Any = None,
         source: str | None = None,
     ) -> int:
@@ -33,6 +34,7 @@ class WarmStart(Part):
             arms: the arm of each past round, by its name.
             rewards: its reward.
             features: (n, d) features that each had, for policies that take them with every ask.
+            context: (n, m) context that each had, for policies that were created with one.
             probabilities: with which chance each was chosen, for policies that weigh rewards by
                 it; uniform by default.
             source: a name for where they come from. The same rounds from the same source are
@@ -50,7 +52,15 @@ class WarmStart(Part):
             nonlocal learned
             replica = self._replica
             known = replica.roster.arms
-            past = Past.checked(replica.policy, known, listed, values, features, probabilities)
+            past = Past.checked(
+                replica.policy,
+                known,
+                listed,
+                values,
+                features=features,
+                context=context,
+                probabilities=probabilities,
+            )
             text = past.dumps(source)
             if check_source(replica.sources, source, json.loads(text)):
                 learned = 0

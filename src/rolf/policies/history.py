@@ -15,8 +15,9 @@ from rolf.errors import InvalidArgument, RolfError
 from rolf.estimators.operations import ArmTotals, History
 from rolf.policies import arrays
 from rolf.policies.composition import can_learn
+from rolf.policies.contexts import Context
 from rolf.policies.operations import learn, learn_totals, rebuild
-from rolf.types import FloatArray
+from rolf.types import FloatArray, IntArray
 
 
 class LearnsHistory:
@@ -24,6 +25,7 @@ class LearnsHistory:
 
     name: ClassVar[str]
     varying: ClassVar[bool]
+    context: Context | None
     totals: tuple[str, ...]
     reward_range: tuple[float, float]
     arms: Arms
@@ -43,6 +45,7 @@ class LearnsHistory:
         rewards: Sequence[float] | FloatArray,
         *,
         features: Any = None,
+        context: Any = None,
         probabilities: Any = None,
     ) -> None:
         """Learn from earlier rounds: which arms were played and what they gave.
@@ -55,6 +58,7 @@ class LearnsHistory:
             arms: the arm of each past round.
             rewards: its reward.
             features: (n, d) features that each had, for policies that take them.
+            context: (n, m) context that each had, for policies that were created with one.
             probabilities: with which chance each was chosen, for policies that weigh
                 rewards by it; uniform by default.
         """
@@ -63,7 +67,7 @@ class LearnsHistory:
         count = positions.size
         if values.size != count:
             raise InvalidArgument("rewards", f"{values.size} rewards", f"{count}, one per arm")
-        rows = self._history_features(features, count)
+        rows = self._history_features(positions, features, context)
         chances = self._history_chances(probabilities, count)
         if count:
             history = History(positions, values, rows, chances)
@@ -151,7 +155,20 @@ class LearnsHistory:
         missing = np.maximum(share - known, 0.0)
         return min(rounds, math.ceil(float(np.minimum(played, missing).sum()) - 1e-9))
 
-    def _history_features(self, features: Any, count: int) -> FloatArray:
+    def _history_features(self, positions: IntArray, features: Any, context: Any) -> FloatArray:
+        """The features that the arms of past rounds had."""
+        count = positions.size
+        if self.context is not None:
+            if features is not None:
+                expected = "nothing: they follow from the context and the features of the arms"
+                raise InvalidArgument("features", features, expected)
+            contexts = self.context.table(context)
+            if contexts.shape[0] != count:
+                raise InvalidArgument("context", f"{contexts.shape[0]} contexts", f"{count}")
+            return self.context.features(self.arms.features[positions], contexts)
+        if context is not None:
+            expected = f"nothing: {self.name} was created without the option context"
+            raise InvalidArgument("context", context, expected)
         if self.varying:
             if features is None:
                 raise InvalidArgument("features", None, "the features that each past round had")

@@ -74,7 +74,8 @@ class Row(NamedTuple):
     pseudo: int = 0
     matched: bool = True
     mark: int = 0
-    features: str | None = None  # if they vary: of all arms for a decision, of its arm for a reward
+    #: if they vary: of all arms for a decision, of its arm for a reward; or of both the context
+    features: str | None = None
     reward: float | None = None
 
     @property
@@ -128,7 +129,9 @@ class Row(NamedTuple):
         self, kind: int, reward: float, time: float, *, replaces_default: bool = False
     ) -> Row:
         """The row that records a reward of this decision."""
-        features = self.features and json.dumps(json.loads(self.features)[self.arm])
+        features = self.features
+        if features and features.startswith("["):
+            features = json.dumps(json.loads(features)[self.arm])
         chosen = self[4:9]  # the arm, its probability, and how it came to be chosen
         return Row(0, kind, self.number, time, *chosen, int(replaces_default), features, reward)
 
