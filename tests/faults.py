@@ -17,6 +17,9 @@ from rolf.errors import StorageUnavailable
 from rolf.experiments import live
 from rolf.experiments.storage import postgres, sqlite  # noqa: F401
 
+#: rewards that are corrected later
+WRONG = (8.0, 1e9)
+
 rolf.open_experiment("memory://", "warm", features=np.eye(3), policy="ucb").ask()
 
 
@@ -32,7 +35,7 @@ class Worker:
         self.chance = random.Random(str(path))
 
     def run(self):
-        others = [self.fork, self.copy, self.back_up, self.restart]
+        others = [self.fork, self.copy, self.back_up, self.restart, self.learn, self.correct]
         while True:
             try:
                 self.round()
@@ -49,6 +52,22 @@ class Worker:
             reward = int(decision.id.rpartition("-")[2]) % 7
             self.experiment.tell(decision, reward)
             self.note("tell", decision.id, reward)
+
+    def learn(self):
+        """Learn some history; the others learn parts of the same."""
+        source = f"{self.chance.randrange(10**4)}"
+        self.experiment.learn([0, 1], [1.0, 2.0], source=source)
+        self.note("learn", source, 2)
+
+    def correct(self):
+        """Tell a reward that is wrong, now and then by far, and correct it."""
+        decision = self.experiment.ask()
+        self.note("ask", decision.id, decision.arm)
+        wrong = self.chance.choice(WRONG)
+        self.experiment.tell(decision, wrong)
+        self.note("tell", decision.id, wrong)
+        self.experiment.correct(decision, 3.0, "a slip")
+        self.note("correct", decision.id, 3.0)
 
     def note(self, call, id, value):
         os.write(self.acknowledged, f"{call} {id} {value}\n".encode())

@@ -14,7 +14,7 @@ import pytest
 import rolf
 from rolf.errors import UnknownExperiment
 from rolf.experiments import experiment as experiment_module
-from rolf.experiments import replica as replica_module
+from rolf.experiments import snapshots
 from rolf.experiments.backup import fill_experiment
 from rolf.experiments.storage import base, postgres, sqlite, sqlite_file
 from rolf.experiments.storage.base import ABANDONED, DECISION, PART, Row, Snapshot, import_name
@@ -287,7 +287,7 @@ def test_what_a_dead_process_left_is_cleared_up(shared_url):
 @pytest.mark.parametrize("name", ["rolf-lasso", "rolf-bayes", "rolf-bayes-varying"])
 def test_large_arrays_are_computed_again(name, monkeypatch):
     """A snapshot keeps the totals, and what follows from them agrees up to rounding."""
-    monkeypatch.setattr(replica_module, "MAX_DERIVED", 0)
+    monkeypatch.setattr(snapshots, "MAX_DERIVED", 0)
     url = make_url("memory")
     experiment = create_experiment(url, policy=name, reward_after=1000.0)
     features = {"features": FEATURES} if "varying" in name else {}

@@ -15,8 +15,8 @@ from rolf.arms.table import Arms
 from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument, RolfWarning
 from rolf.experiments import live
 from rolf.experiments.opening import create
-from rolf.experiments.replica import seal, unseal
 from rolf.experiments.roster import Roster
+from rolf.experiments.snapshots import seal, unseal
 from rolf.experiments.storage import sqlite_file
 from rolf.experiments.storage.base import CHANGE, DECISION, REWARD
 from rolf.experiments.storage.memory import MemoryStore
@@ -163,7 +163,7 @@ def test_a_snapshot_of_another_format_is_replaced(url, monkeypatch):
     experiment.snapshot()
     store, id = experiment._store, experiment.record.id
     snapshot = store.snapshot(id)
-    for version in ("", "0.1.0", "4", "6"):
+    for version in ("", "0.1.0", "5", "7"):
         store.save(id, snapshot._replace(version=version, state="of another kind"))
         assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
     monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 5)

@@ -64,6 +64,11 @@ def test_a_file_of_an_older_version_opens(path):
     create_experiment(url, "new", reward_after=5.0, policy="ucb").ask()
 
 
+LAYOUT_3 = """
+DROP INDEX rolf_places;
+CREATE UNIQUE INDEX rolf_places ON rolf_log ({log}, number, (CASE
+    WHEN kind = 1 THEN 1 WHEN kind = 4 THEN 4 WHEN kind = 2 AND mark > 0 THEN 3 ELSE 2 END));
+UPDATE rolf_meta SET version = 3"""
 LAYOUT_2 = """
 DROP INDEX rolf_places;
 CREATE UNIQUE INDEX rolf_numbers ON rolf_log (experiment, number, kind);
@@ -97,12 +102,12 @@ def layout_of(url):
             (schema,),
         ).fetchall()
         indexes = connection.execute(
-            "SELECT indexname FROM pg_indexes WHERE schemaname = %s ORDER BY 1", (schema,)
+            "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = %s ORDER BY 1", (schema,)
         ).fetchall()
     return columns, indexes
 
 
-@pytest.mark.parametrize("version", [2, 1, 0])
+@pytest.mark.parametrize("version", [3, 2, 1, 0])
 def test_tables_of_an_older_version_open_in_postgresql(version):
     url = postgres_url()
     experiment = create_experiment(url, policy="ucb")
@@ -111,7 +116,8 @@ def test_tables_of_an_older_version_open_in_postgresql(version):
     before = current_state(experiment)
     today = layout_of(url)
     with psycopg.connect(url, autocommit=True) as connection:
-        for old, layout in ((2, LAYOUT_2), (1, LAYOUT_1), (0, LAYOUT_0)):
+        layouts = [LAYOUT_3.format(log="(experiment + 0)"), LAYOUT_2, LAYOUT_1, LAYOUT_0]
+        for old, layout in zip((3, 2, 1, 0), layouts, strict=True):
             if old >= version:
                 connection.execute(layout)
     assert layout_of(url) != today
@@ -124,6 +130,32 @@ def test_tables_of_an_older_version_open_in_postgresql(version):
     experiment.snapshot()
     assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
     create_experiment(url, "two", reward_after=3.0).ask()
+    check_history_and_corrections(experiment, waiting[0])
+
+
+def check_history_and_corrections(experiment, waiting):
+    """Rows that older layouts have no place for."""
+    experiment.tell(waiting, 5.0)
+    for reward in (0.25, 0.5):
+        experiment.correct(waiting, reward, "wrong")
+    for _ in range(2):
+        experiment.learn([0, 1], [1.0, 1.0])
+    assert experiment.status().history == 4
+    assert current_state(experiment) == folded_state(experiment)
+
+
+def test_a_file_of_the_layout_before_history_opens(path):
+    url = f"sqlite:///{path}"
+    with create_experiment(url, policy="ucb") as experiment:
+        play(experiment, 30)
+        waiting = experiment.ask()
+        before = current_state(experiment)
+    connection = sqlite3.connect(path)
+    connection.executescript(LAYOUT_3.format(log="experiment"))
+    connection.close()
+    experiment = rolf.open_experiment(url, "one")
+    assert current_state(experiment) == before
+    check_history_and_corrections(experiment, waiting)
 
 
 def text_file(path):

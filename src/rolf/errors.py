@@ -3,9 +3,10 @@
 RolfError
 ├── InvalidArgument          an argument is not acceptable (also a ValueError)
 │   └── UnknownPolicy        no policy has this name
-├── DecisionError            a decision whose reward cannot be told
+├── DecisionError            a decision whose reward cannot be told or corrected
 │   ├── UnknownDecision      it was never issued here (also a KeyError)
-│   └── AlreadyTold          its reward was told before
+│   ├── AlreadyTold          its reward was told before
+│   └── UntoldDecision       it has no reward that could be corrected
 ├── IncompatibleState        a saved state that cannot be used here
 ├── ExperimentError          an experiment that does not fit the call
 │   ├── UnknownExperiment    no experiment has this name (also a KeyError)
@@ -63,7 +64,7 @@ class UnknownPolicy(InvalidArgument):
 
 
 class DecisionError(RolfError):
-    """A decision whose reward cannot be told."""
+    """A decision whose reward cannot be told or corrected."""
 
 
 class UnknownDecision(DecisionError, KeyError):
@@ -75,6 +76,10 @@ class UnknownDecision(DecisionError, KeyError):
 
 class AlreadyTold(DecisionError):
     """The decision already has its reward."""
+
+
+class UntoldDecision(DecisionError):
+    """The decision has not been told a reward that could be corrected."""
 
 
 class IncompatibleState(RolfError):

@@ -54,6 +54,16 @@ def html_lines(*lines: str, bold: bool = True) -> str:
     return "<br>".join([f"<b>{first}</b>" if bold else first, *rest])
 
 
+def listed(names: Sequence[str], most: int = 10) -> str:
+    """Names in a line, at most so many.
+
+    >>> listed(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 #: what a spreadsheet takes for the start of a formula
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 #: text that ``harmless`` has changed, and in it what follows the apostrophe

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rolf import __version__
-from rolf.cli import arms, backups, catalogue, diagnose, experiments, replay, research
+from rolf.cli import arms, backups, catalogue, diagnose, experiments, logs, replay, research
 from rolf.errors import RolfError
 
 __all__ = ["app", "main"]
@@ -22,7 +22,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for group in (experiments, arms, backups, replay, diagnose, catalogue, research):
+for group in (experiments, logs, arms, backups, replay, diagnose, catalogue, research):
     app.registered_commands += group.commands.registered_commands
 
 

@@ -41,20 +41,24 @@ def arms(
     ] = None,
     retire: Annotated[
         list[str] | None,
-        typer.Option(help="Never choose this arm again; may be given several times."),
+        typer.Option(help="Stop choosing this arm; may be given several times."),
+    ] = None,
+    restore: Annotated[
+        list[str] | None,
+        typer.Option(help="Choose this retired arm again; may be given several times."),
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Show the arms with their features; or add, update and retire arms, in this order.
+    """Show the arms with their features; or add, update, retire and restore arms, in this order.
 
-    The tables look like the one for rolf new. Each of the three steps is done completely or not
+    The tables look like the one for rolf new. Each of the four steps is done completely or not
     at all.
     """
     with open_existing(url, name) as experiment:
-        for line in _change(experiment, add, update, retire or []):
+        for line in _change(experiment, add, update, retire or [], restore or []):
             if not as_json:
                 typer.echo(line)
-        if not as_json and (add or update or retire):
+        if not as_json and (add or update or retire or restore):
             return
         known, records = experiment.roster().arms, experiment.arms()
     if as_json:
@@ -82,7 +86,11 @@ def arms(
 
 
 def _change(
-    experiment: Experiment, add: Path | None, update: Path | None, retire: list[str]
+    experiment: Experiment,
+    add: Path | None,
+    update: Path | None,
+    retire: list[str],
+    restore: list[str],
 ) -> Iterator[str]:
     """Change the arms step by step and report each step; both tables are read before the first."""
     from rolf.arms.reading import read_rows
@@ -100,6 +108,9 @@ def _change(
     if retire:
         experiment.retire_arms(find_labels(retire, experiment.roster().arms, "--retire"))
         yield f"retired: {', '.join(retire)}"
+    if restore:
+        experiment.restore_arms(find_labels(restore, experiment.roster().arms, "--restore"))
+        yield f"restored: {', '.join(restore)}"
 
 
 def _named_additions(rows: Arms, roster: Roster) -> Arms:

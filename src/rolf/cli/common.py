@@ -26,6 +26,19 @@ LOG_FEATURES = Annotated[
     Path, typer.Argument(help="The arms' features, CSV or Parquet: one row per arm.")
 ]
 PLOT = Annotated[Path | None, typer.Option(help="Draw the result, too: a .png, .svg or .pdf file.")]
+FEATURES = typer.Option(
+    help="Table of the arms, CSV or Parquet: one row per arm, with its name and its features."
+)
+OPTIONS = Annotated[
+    str | None, typer.Option(help='The policy\'s options, as JSON: {"width": 2.0}.')
+]
+SEED = Annotated[int | None, typer.Option(min=0, help="Seed of all random draws.")]
+DEFAULT_REWARD = Annotated[
+    float | None, typer.Option(help="The reward of a decision that is never told one.")
+]
+REWARD_AFTER = Annotated[
+    float | None, typer.Option(help="Seconds until a decision gets the default reward.")
+]
 #: how a policy is named on the command line, for help texts
 POLICY = "A policy: its name in the catalogue, an entry point, or package.module:Class"
 
@@ -46,14 +59,19 @@ def open_existing(url: str, name: str) -> Experiment:
         raise UnknownExperiment(f"no experiment is called {name!r}; {there}") from None
 
 
+def read_json(option: str, text: str) -> Any:
+    """What is given as JSON."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidArgument(option, text, f"JSON ({error})") from None
+
+
 def read_options(text: str | None) -> dict[str, Any] | None:
     """The JSON object given as --options."""
     if text is None:
         return None
-    try:
-        options = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InvalidArgument("--options", text, f"JSON ({error})") from None
+    options = read_json("--options", text)
     if not isinstance(options, dict):
         raise InvalidArgument("--options", text, 'a JSON object: {"width": 2.0}')
     return options

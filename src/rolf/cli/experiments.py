@@ -10,15 +10,21 @@ import typer
 from rich.console import Console
 
 from rolf.cli.common import (
+    DEFAULT_REWARD,
+    FEATURES,
     JSON,
     NAME,
+    OPTIONS,
     POLICY,
+    REWARD_AFTER,
+    SEED,
     URL,
     errors_name_options,
     find_labels,
     make_table,
     open_existing,
     print_json,
+    read_json,
     read_options,
     warnings_as_notes,
 )
@@ -31,28 +37,20 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
-FEATURES = typer.Option(
-    help="Table of the arms, CSV or Parquet: one row per arm, with its name and its features."
-)
-OPTIONS = Annotated[
-    str | None, typer.Option(help='The policy\'s options, as JSON: {"width": 2.0}.')
-]
-SEED = Annotated[int | None, typer.Option(min=0, help="Seed of all random draws.")]
-DEFAULT_REWARD = Annotated[
-    float | None, typer.Option(help="The reward of a decision that is never told one.")
-]
-REWARD_AFTER = Annotated[
-    float | None, typer.Option(help="Seconds until a decision gets the default reward.")
-]
-
 
 @commands.command()
 def new(
     url: URL,
     name: NAME,
     features: Annotated[Path, FEATURES],
-    policy: Annotated[str, typer.Option(help=f"{POLICY}.")] = DEFAULT_POLICY,
+    policy: Annotated[
+        str | None, typer.Option(help=f"{POLICY}.", show_default=DEFAULT_POLICY)
+    ] = None,
     options: OPTIONS = None,
+    context: Annotated[
+        str | None,
+        typer.Option(help="Names of the entries of a context for every ask, separated by commas."),
+    ] = None,
     seed: SEED = None,
     default_reward: DEFAULT_REWARD = None,
     reward_after: REWARD_AFTER = None,
@@ -63,7 +61,9 @@ def new(
     from rolf.experiments.opening import create
     from rolf.experiments.roster import Roster
 
-    policy_options = read_options(options)
+    policy_options = read_options(options) or {}
+    if context is not None:
+        policy_options["context"] = [part.strip() for part in context.split(",")]
     with warnings_as_notes():
         reading = understand(features)
     arms = reading.arms
@@ -76,8 +76,8 @@ def new(
         seed=seed,
         default_reward=default_reward,
         reward_after=reward_after,
-    ):
-        count, size = arms.features.shape
+    ) as experiment:
+        policy, (count, size) = experiment.policy, arms.features.shape
     if as_json:
         print_json({"created": name, "policy": policy, "arms": arms.labels, "features": size})
         return
@@ -96,9 +96,16 @@ def ask(
     features: Annotated[
         Path | None, typer.Option(help="Features of this round, for policies that need them.")
     ] = None,
+    context: Annotated[
+        str | None, typer.Option(help='Context of this round, as JSON: {"age": 0.3}.')
+    ] = None,
+    distinct: Annotated[
+        bool, typer.Option("--distinct", help="A slate: as many different arms.")
+    ] = False,
     as_json: JSON = False,
 ) -> None:
     """Decide which arm to play next; the decision is stored before it is printed."""
+    round_context = None if context is None else read_json("--context", context)
     with open_existing(url, name) as experiment:
         arms = experiment.roster().arms
         choice = round_features = None
@@ -111,7 +118,14 @@ def ask(
             rows = read_rows(features, arms)
             order = [rows.position(str(label), "--features") for label in arms.labels]
             round_features = rows.features[order]
-        decisions = experiment.ask(n, available=choice, features=round_features)
+        with errors_name_options("context"):
+            decisions = experiment.ask(
+                n,
+                available=choice,
+                features=round_features,
+                context=round_context,
+                distinct=distinct,
+            )
     if as_json:
         print_json([decision.to_dict() for decision in decisions])
         return
@@ -192,67 +206,6 @@ def status(
         Console().print(make_table(header, rows, title="\nrewards over time"))
     if plot is not None:
         typer.echo(f"written: {plot}")
-
-
-@commands.command()
-def export(
-    url: URL,
-    name: NAME,
-    out: Annotated[Path, typer.Argument(help="A .csv or .parquet file.")],
-    as_json: JSON = False,
-) -> None:
-    """Write the log: one row per decision, with its probability and its reward."""
-    from rolf.experiments.transfer import export_log
-
-    with open_existing(url, name) as experiment:
-        count = export_log(experiment, out)
-    if as_json:
-        print_json({"written": str(out), "decisions": count})
-        return
-    typer.echo(f"written: {out}, {count} decisions")
-
-
-@commands.command("import")
-def import_experiment(
-    url: URL,
-    name: NAME,
-    log: Annotated[Path, typer.Argument(help="An exported log, .csv or .parquet.")],
-    features: Annotated[Path | None, FEATURES] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(help=f"{POLICY}; by default as in a Parquet file. A CSV file needs it."),
-    ] = None,
-    options: OPTIONS = None,
-    seed: SEED = None,
-    default_reward: DEFAULT_REWARD = None,
-    reward_after: REWARD_AFTER = None,
-    as_json: JSON = False,
-) -> None:
-    """Create a new experiment from an exported log; decisions keep their ids."""
-    from rolf.arms.reading import read_arms
-    from rolf.experiments.transfer import import_log
-
-    with warnings_as_notes():
-        arms = None if features is None else read_arms(features)
-    with errors_name_options("features", "policy", "options", "default_reward"):
-        experiment = import_log(
-            url,
-            name,
-            log,
-            features=arms,
-            policy=policy,
-            options=read_options(options),
-            seed=seed,
-            default_reward=default_reward,
-            reward_after=reward_after,
-        )
-    with experiment:
-        if as_json:
-            print_json(experiment.status().to_dict())
-            return
-        now = experiment.counts()
-        counts = f"{now.asked} asked, {now.told} told"
-        typer.echo(f"imported: {name}, {experiment.policy}; {counts}")
 
 
 # --- rewards in a file ---

@@ -111,5 +111,5 @@ op.estimator(
         op.recompute: _recompute,
         op.learn: _learn,
     },
-    Traits(totals=("total",), weighs=True),
+    Traits(totals=("total",), weighs=True, sequential=True),
 )

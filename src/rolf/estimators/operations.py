@@ -104,6 +104,11 @@ class ArmTotals(NamedTuple):
     squares: FloatArray
     level: float
 
+    @property
+    def plain_sums(self) -> FloatArray:
+        """The sums of the rewards themselves."""
+        return self.sums + self.level * self.counts
+
 
 #: a function of a saved belief and of one recomputed from its totals
 Agrees: TypeAlias = Callable[[Any, Any], bool]
@@ -125,6 +130,7 @@ class Traits(NamedTuple):
         agrees: whether a saved belief agrees with the one recomputed from its totals; by default
             all arrays have to be the same up to rounding.
         weighs: whether rewards are weighed by the chance with which their arm was chosen.
+        sequential: whether what a reward adds to the totals depends on the rewards before it.
     """
 
     totals: tuple[str, ...]
@@ -134,6 +140,7 @@ class Traits(NamedTuple):
     align: Callable[[list[dict[str, FloatArray]]], list[dict[str, FloatArray]]] | None = None
     agrees: Agrees | None = None
     weighs: bool = False
+    sequential: bool = False
 
 
 _traits: dict[type, Traits] = {}
@@ -183,7 +190,7 @@ def add_history(model: Any, belief: Any, history: History) -> None:
 def add_totals(model: Any, belief: Any, totals: ArmTotals) -> None:
     """``learn_totals`` for a belief with counts and sums."""
     belief.counts[:] += totals.counts
-    belief.sums[:] += totals.sums + totals.level * totals.counts
+    belief.sums[:] += totals.plain_sums
 
 
 def check_arms(model: Any, belief: Any, rounds: int) -> None:

@@ -11,30 +11,34 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, overload
 
-from rolf.checks import MAX_COUNT, whole
+import numpy as np
+
+from rolf.checks import MAX_COUNT, is_text, whole
 from rolf.errors import ExperimentError, InvalidArgument, RolfError
+from rolf.experiments.arm_changes import ArmChanges
 from rolf.experiments.backup import back_up
+from rolf.experiments.beliefs import Beliefs, interrupts_recognised
 from rolf.experiments.live import LiveReplica, already_told, unknown_decision
-from rolf.experiments.replica import Replica
-from rolf.experiments.roster import Roster
-from rolf.experiments.status import ArmRecord, Counts, Status, arm_records, capture, status_from
-from rolf.experiments.storage.base import CHANGE, Record, Row, Store, log_rows, part_size
+from rolf.experiments.storage.base import Record, Row, Store, log_rows, part_size
 from rolf.experiments.storage.forks import notice_forks
-from rolf.experiments.timeline import read_outcomes
+from rolf.experiments.warm_start import WarmStart
+from rolf.policies.base import slate_size
 from rolf.types import Decision, FloatArray
 
 #: decisions of one ask
 MAX_BATCH = 100_000
+#: characters of the reason for a correction
+MAX_REASON = 1_000
 #: how long an ask may spend on default rewards that are due, in seconds, and how many at a time
 EXPIRY_TIME, EXPIRY_PART = 0.01, 100
 
 
-class Experiment:
+class Experiment(Beliefs, ArmChanges, WarmStart):
     """Decisions and rewards that are never lost. ``rolf.open_experiment`` opens one.
 
     Several threads may share it, and so may processes that are forked from this one. Close it, or
@@ -65,10 +69,6 @@ class Experiment:
     def record(self) -> Record:
         """How the experiment was created."""
         return self._record
-
-    @property
-    def _replica(self) -> Replica:
-        return self._live.replica
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
@@ -101,14 +101,32 @@ class Experiment:
 
     @overload
     def ask(
-        self, n: None = None, available: Iterable[Any] | None = None, *, features: Any = None
+        self,
+        n: None = None,
+        available: Iterable[Any] | None = None,
+        *,
+        features: Any = None,
+        context: Any = None,
+        distinct: bool = False,
     ) -> Decision: ...
     @overload
     def ask(
-        self, n: int, available: Iterable[Any] | None = None, *, features: Any = None
+        self,
+        n: int,
+        available: Iterable[Any] | None = None,
+        *,
+        features: Any = None,
+        context: Any = None,
+        distinct: bool = False,
     ) -> list[Decision]: ...
     def ask(
-        self, n: int | None = None, available: Iterable[Any] | None = None, *, features: Any = None
+        self,
+        n: int | None = None,
+        available: Iterable[Any] | None = None,
+        *,
+        features: Any = None,
+        context: Any = None,
+        distinct: bool = False,
     ) -> Decision | list[Decision]:
         """Decide which arm to play next; the decision is durable when this returns.
 
@@ -116,28 +134,46 @@ class Experiment:
             n: return a list of this many decisions; at most 100,000.
             available: the arms to choose from; by default all that are not retired.
             features: (K, d) features of this round, for policies that take them.
+            context: of this round, for policies that were created with one: its entries by name,
+                or in order. It is stored once with the decision.
+            distinct: a slate, ``n`` different arms. They are chosen one after the other, each from
+                those that are left; a decision's probability is the chance of its arm at its
+                place, given the arms before it. Each gets its own reward.
         """
         count = 1 if n is None else whole("n", n, 1, MAX_BATCH)
         choices = list(available) if isinstance(available, Iterator) else available
         decisions: list[Decision] = []
+        chosen: list[int] = []
         with self._exclusive():
             caught_up = self._expire()
 
             def next_decisions() -> list[Row]:
                 replica = self._replica
                 positions = replica.roster.available(choices)
-                table = self._round_features(features)
-                table_json = json.dumps(table.tolist()) if replica.policy.varying else None
-                wanted = min(part_size(len(table_json or "")), count - len(decisions))
-                return replica.choose(wanted, positions, table, table_json, self._now())
+                wanted = count - len(decisions)
+                if distinct:
+                    positions = np.setdiff1d(positions, chosen)
+                    slate_size(count, positions.size + len(chosen))
+                table = self._round_features(features, context)
+                text = self._logged_features(table, context)
+                wanted = min(part_size(len(text or "")), wanted)
+                return replica.choose(wanted, positions, table, text, self._now(), distinct)
 
             while len(decisions) < count:
                 rows = self._live.write(next_decisions)
                 self._live.remember(rows)
                 decisions += [self._decision(row) for row in rows]
+                chosen += [row.arm for row in rows]
             if caught_up:  # otherwise this ask has taken long enough
                 self._live.snapshot_if_due()
         return decisions if n is not None else decisions[0]
+
+    def _logged_features(self, table: FloatArray, context: Any) -> str | None:
+        """What a decision has to record: its context, or the features of all arms, if they vary."""
+        policy = self._replica.policy
+        if policy.context is not None:
+            return json.dumps({"context": policy.context.vector(context).tolist()})
+        return json.dumps(table.tolist()) if policy.varying else None
 
     def _decision(self, row: Row) -> Decision:
         labels = self._replica.roster.arms.labels
@@ -145,18 +181,13 @@ class Experiment:
         id = self._record.decision_id(row.number)
         return Decision(id, labels[row.arm], chance, labels[row.greedy], bool(row.matched))
 
-    def _round_features(self, features: Any) -> FloatArray:
-        policy = self._replica.policy
-        if policy.varying:
-            return self._replica.roster.arms.round_features(features)
-        return policy._round_features(features)
-
     # --- rewards ---
 
     def tell(self, decision: Decision | str, reward: float) -> None:
         """Record a reward: late, in any order, from any process; durable when this returns.
 
-        Telling the same reward again changes nothing; a different one is refused.
+        Telling the same reward again changes nothing; a different one is refused. Of a reward that
+        was corrected, both what was told and what it was corrected to count as the same.
         """
         self.tell_many([(decision, reward)])
 
@@ -184,6 +215,26 @@ class Experiment:
             return
         with self._exclusive():
             self._live.tell(numbered, self._now())
+
+    def correct(self, decision: Decision | str, reward: float, reason: str) -> None:
+        """Put the right reward in the place of a wrong one; durable when this returns.
+
+        The log keeps both, with the reason. The state is as if the right reward had been told in
+        the first place. A reward may be corrected more than once; a correction to the reward that
+        counts already changes nothing.
+
+        Args:
+            decision: one that has been told a reward, or its id.
+            reward: the right one.
+            reason: why the other one was wrong.
+        """
+        value = self._replica.policy._number(reward)
+        number = self._decision_number(decision)
+        good = isinstance(reason, str) and reason.strip() and is_text(reason)
+        if not good or len(reason) > MAX_REASON:
+            raise InvalidArgument("reason", reason, f"some text, up to {MAX_REASON} characters")
+        with self._exclusive():
+            self._live.correct(number, value, reason, self._now())
 
     def _decision_number(self, decision: Decision | str) -> int:
         id = decision.id if isinstance(decision, Decision) else decision
@@ -218,101 +269,12 @@ class Experiment:
                 return False
         return True
 
-    # --- what is known ---
-
-    def estimates(self, *, features: Any = None) -> Any:
-        """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
-        self._expire_all()
-        with self._exclusive():
-            self._live.sync()
-            policy = self._replica.policy
-            varying = {"features": self._round_features(features)} if policy.varying else {}
-            return self._replica.roster.arms.labelled(policy.estimates(**varying))
-
-    def status(
-        self, *, features: Any = None, control: Any = None, timeline: bool = False
-    ) -> Status:
-        """Counts of decisions and rewards, every arm's plays and estimate, and the uplift.
-
-        Args:
-            features: (K, d) features of a round, for policies that take them.
-            control: an arm to compare with; by default an equal share of all active arms.
-            timeline: read the whole log for rewards over time. Where features come with every
-                ask, the uplift needs it too.
-        """
-        self._expire_all()
-        with self._exclusive():
-            self._live.sync()
-            table = self._round_features(features) if features is not None else None
-            view, last = capture(self._replica, table), self._replica.last
-        outcomes = None
-        if timeline:
-            rows = log_rows(self._store, self._record, 0, last)
-            outcomes = read_outcomes(Roster.loads(self._record.features), rows)
-        with interrupts_recognised():
-            return status_from(self.name, view, control, outcomes)  # asks need not wait for this
-
-    def counts(self) -> Counts:
-        """How many decisions were made and how many rewards told, without any estimates."""
-        with self._exclusive():
-            self._live.sync()
-            return Counts(sum(self._replica.asked), sum(self._replica.told))
-
-    def arms(self) -> list[ArmRecord]:
-        """Every arm, retired ones included, with its features and how often it was played."""
-        with self._exclusive():
-            self._live.sync()
-            return arm_records(self._replica)
-
-    def roster(self) -> Roster:
-        """The table of all arms as it is now, and which of them are active."""
-        with self._exclusive():
-            self._live.sync()
-            return self._replica.roster
+    # --- the log ---
 
     def log(self) -> list[Row]:
         """All rows of the log, in their order."""
         self._check_open()
         return [Row(*row) for row in log_rows(self._store, self._record)]
-
-    # --- arms that come and go ---
-
-    def add_arms(self, features: Any) -> list[Any]:
-        """Add arms and return their names: rows of features, or a DataFrame or file with names."""
-        before, after = self._change_arms(lambda roster: roster.addition(features))
-        return after.arms.labels[before.arms.count :]
-
-    def retire_arms(self, ids: Any) -> None:
-        """Stop choosing these arms. Rewards of decisions already made can still be told."""
-        self._change_arms(lambda roster: roster.retirement(ids))
-
-    def update_features(self, features: Any) -> None:
-        """Correct features: a mapping from arms to rows, or a table or file of some or all arms.
-
-        Counts and sums of rewards are kept; whatever follows from them is computed again.
-        """
-        if self._replica.policy.varying:
-            raise InvalidArgument("features", features, "nothing: features come with every ask")
-        self._change_arms(lambda roster: roster.correction(features))
-
-    def _change_arms(self, describe: Callable[[Roster], dict[str, Any]]) -> tuple[Roster, Roster]:
-        """Record a change of the arms; returns the rosters before and after it."""
-        rosters: tuple[Roster, Roster]
-
-        def change_row() -> list[Row]:
-            nonlocal rosters
-            before = self._replica.roster
-            change = describe(before)
-            after = before.changed(change)
-            rosters = before, after
-            Replica(self._record._replace(features=after.dumps()))  # raises if the policy objects
-            number = self._replica.changes + 1
-            return [Row(0, CHANGE, number, self._now(), features=json.dumps(change))]
-
-        with self._exclusive():
-            self._live.write(change_row)
-            self._live.sync()
-        return rosters
 
     # --- snapshots ---
 
@@ -375,14 +337,3 @@ def close_abandoned() -> None:
     with suppress(IndexError):
         while True:
             _abandoned.popleft().close()
-
-
-@contextmanager
-def interrupts_recognised() -> Iterator[None]:
-    """Compiled code reports an interrupt as a SystemError."""
-    try:
-        yield
-    except SystemError as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            raise KeyboardInterrupt from error
-        raise

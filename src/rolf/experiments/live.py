@@ -10,14 +10,17 @@ from typing import TypeVar
 
 from rolf.errors import (
     AlreadyTold,
+    InvalidArgument,
     RolfError,
     RolfWarning,
     StorageError,
     UnknownDecision,
+    UntoldDecision,
     UnusableStorage,
 )
-from rolf.experiments.replica import Replica
+from rolf.experiments.replica import Corrected, Replica, earlier_corrections
 from rolf.experiments.storage.base import (
+    CORRECTION,
     DECISION,
     DEFAULT,
     PART,
@@ -36,6 +39,8 @@ T = TypeVar("T")
 
 #: rows of the log between two snapshots
 SNAPSHOT_INTERVAL = 10_000
+#: corrections of one decision
+MAX_CORRECTIONS = 1_000
 #: decisions of this process that are kept, so that their rewards need not look them up
 RECENT = 10_000
 
@@ -60,8 +65,11 @@ class LiveReplica:
     # --- reading ---
 
     def apply(self, rows: Sequence[LogRow]) -> None:
-        self.replica.apply(rows)
-        self.rows_since_snapshot += len(rows)
+        try:
+            self.replica.apply(rows)
+            self.rows_since_snapshot += len(rows)
+        except Corrected:
+            self.fold(use_snapshot=False, corrected=True)
 
     def sync(self, unseen: Sequence[LogRow] | None = None) -> None:
         """Apply everything that was written before this call; ``unseen``: its first part."""
@@ -162,23 +170,54 @@ class LiveReplica:
         rows = []
         for numbers in _parts(list(rewards)):
             decisions: dict[int, Row] = {}
-            outcomes: dict[tuple[int, int], float] = {}
+            told: dict[int, list[Row]] = {number: [] for number in numbers}
+            defaulted = set()
             for values in self.store.find(self.record.id, numbers):
-                if values[1] == DECISION:
-                    decisions[values[2]] = Row(*values)
+                row = Row(*values)
+                if row.kind == DECISION:
+                    decisions[row.number] = row
+                elif row.kind == DEFAULT:
+                    defaulted.add(row.number)
                 else:
-                    outcomes[values[2], values[1]] = values[11]
+                    told[row.number].append(row)
             for number in numbers:
-                reward, defaulted = rewards[number], (number, DEFAULT) in outcomes
-                told = outcomes.get((number, REWARD))
+                reward, before = rewards[number], number in defaulted
                 if number not in decisions:
                     raise self._unknown(number)
-                if told is None and not (defaulted and kind == DEFAULT):
+                if not told[number] and not (before and kind == DEFAULT):
                     row = decisions[number]
-                    rows.append(row.rewarded(kind, reward, time, replaces_default=defaulted))
-                elif kind == REWARD and told != reward:
-                    raise already_told(self.record, number, told, reward)
+                    rows.append(row.rewarded(kind, reward, time, replaces_default=before))
+                elif kind == REWARD and all(each.reward != reward for each in told[number]):
+                    raise already_told(self.record, number, _latest(told[number]).reward, reward)
         return rows
+
+    # --- corrections ---
+
+    def correct(self, number: int, reward: float, reason: str, time: float) -> None:
+        """Put another reward in the place of the one that a decision was told."""
+        while True:
+            self.sync()
+            rows = [Row(*values) for values in self.store.find(self.record.id, [number])]
+            told = [row for row in rows if row.kind in (REWARD, CORRECTION)]
+            if not rows:
+                raise self._unknown(number)
+            if not told:
+                raise not_told(self.record, number)
+            latest = _latest(told)
+            wrong = float(latest.reward or 0.0)
+            if wrong == reward:
+                self.store.settle()  # it is on record, but perhaps not yet on the disk
+                return
+            if latest.correction >= MAX_CORRECTIONS and latest.kind == CORRECTION:
+                id, expected = self.record.decision_id(number), "a decision corrected less often"
+                raise InvalidArgument("decision", id, expected)
+            refold = self.replica.must_refold(wrong, reward)
+            row = latest.corrected(reward, reason, time, refold=refold)
+            try:
+                if self.store.append(self.record.id, [row]) is not None:
+                    return  # it is read with the next call, like what others write
+            except Reconnected:
+                self.fold()
 
     def _unknown(self, number: int) -> RolfError:
         """What to raise about a decision that is not in the log."""
@@ -187,15 +226,30 @@ class LiveReplica:
 
     # --- folding the log ---
 
-    def fold(self, *, use_snapshot: bool = True) -> None:
-        """Apply the whole log, or what follows the snapshot."""
+    def fold(self, *, use_snapshot: bool = True, corrected: bool = False) -> None:
+        """Apply the whole log, or what follows the snapshot; ``corrected``: with corrections that
+        are known before."""
         with _damage_reported(self.record.name):
             self._reconnects = self.store.reconnects
-            replica = self._load_snapshot() if use_snapshot else Replica(self.record)
-            self.snapshot_upto, self.rows_since_snapshot = replica.last, 0
-            replica.apply(self._counted(log_rows(self.store, self.record, replica.last)))
+            replica = self._load_snapshot() if use_snapshot else self._blank(corrected)
+            while True:
+                self.snapshot_upto, self.rows_since_snapshot = replica.last, 0
+                try:
+                    replica.apply(self._counted(log_rows(self.store, self.record, replica.last)))
+                    break
+                except Corrected:
+                    replica = self._blank(corrected=True)
         self.replica = replica
         self._recent.clear()
+
+    def _blank(self, corrected: bool) -> Replica:
+        if not corrected:
+            return Replica(self.record)
+        known = earlier_corrections(log_rows(self.store, self.record))
+        snapshot = self.store.snapshot(self.record.id)
+        if snapshot and snapshot.upto < max((row.seq for row in known.values()), default=0):
+            self.store.forget(self.record.id)  # whoever opens it would have to fold the log
+        return Replica(self.record, corrections=known)
 
     def fold_if_reconnected(self) -> None:
         """A server that crashed may have taken back rows that it had not written to the disk."""
@@ -258,7 +312,20 @@ def unknown_decision(id: str) -> UnknownDecision:
 
 def already_told(record: Record, number: int, told: object, reward: float) -> AlreadyTold:
     id = record.decision_id(number)
-    return AlreadyTold(f"decision {id!r} has been told the reward {told!r} already, not {reward!r}")
+    return AlreadyTold(
+        f"decision {id!r} has been told the reward {told!r} already, not {reward!r}; "
+        "if that was wrong, correct it"
+    )
+
+
+def not_told(record: Record, number: int) -> UntoldDecision:
+    id = record.decision_id(number)
+    return UntoldDecision(f"decision {id!r} has no reward to correct; tell it one")
+
+
+def _latest(told: list[Row]) -> Row:
+    """The row with the reward that counts: the last correction, or the reward itself."""
+    return max(told, key=lambda row: row.correction if row.kind == CORRECTION else 0)
 
 
 def _parts(items: list[T]) -> Iterator[list[T]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,16 @@ from rolf.arms.table import number_table
 from rolf.checks import MAX_COUNT
 from rolf.errors import ExperimentError, InvalidArgument
 from rolf.estimators.operations import traits_of
+from rolf.experiments.log_additions import corrected_rows
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import DEFAULT, REWARD, Row
 from rolf.policies.base import Policy
 from rolf.policies.composition import Params
+from rolf.policies.contexts import Context
 
 METADATA = b"rolf-experiment"
+#: how the columns with the entries of a context begin
+CONTEXT = "context_"
 FILES = "a file that ends in .csv or .parquet"
 #: seconds since 1970 of a decision or a reward, up to the year 5138
 MAX_TIME = 1e11
@@ -38,7 +42,7 @@ def read_log_file(path: str | Path) -> tuple[Columns, dict[str, Any]]:
         raise InvalidArgument("path", path, FILES)
     if Path(path).suffix.lower() not in (".csv", *PARQUET):
         raise InvalidArgument("path", str(path), FILES)
-    table = read_table(path, ("id", "arm", "greedy", "pseudo"))
+    table = read_table(path, ("id", "arm", "greedy", "pseudo", "corrections"))
     check_columns(path, table.column_names)
     if missing := [each for each in ("id", "arm", "reward") if each not in table.column_names]:
         raise InvalidArgument(f"{path}: columns", table.column_names, f"{', '.join(missing)} too")
@@ -140,9 +144,14 @@ def _check_distinct(path: str | Path, name: str, values: Any) -> None:
 
 
 def read_rows(
-    path: str | Path, data: Columns, roster: Roster, policy: Policy
+    path: str | Path,
+    data: Columns,
+    roster: Roster,
+    policy: Policy,
+    others: Sequence[tuple[float, Row]] = (),
 ) -> tuple[str, list[Row]]:
-    """The tag of a file's decisions, and their log in its order."""
+    """The tag of a file's decisions, and their log in its order; ``others``: more rows of it, with
+    their places."""
     count = len(data["id"])
     positions = {str(label): position for position, label in enumerate(roster.arms.labels)}
 
@@ -177,22 +186,30 @@ def read_rows(
         column("is_default", False),
         column("asked_order", None),
         column("told_order", None),
+        column("corrections", None),
         strict=True,
     )
-    ordered: list[tuple[float, Row]] = []
-    for decision, (reward, told_at, default, asked_order, told_order) in zip(
+    ordered: list[tuple[float, Row]] = list(others)
+    for decision, (reward, told_at, default, asked_order, told_order, corrections) in zip(
         (Row.decision(*values) for values in decisions), rewards, strict=True
     ):
         asked = 2.0 * decision.number if asked_order is None else float(asked_order)
         ordered.append((asked, decision))
         if reward is None:
+            if corrections:
+                raise InvalidArgument(f"{path}: corrections", corrections, "nothing without reward")
             continue
         told = asked + 1.0 if told_order is None else float(told_order)
         if told <= asked:
             raise InvalidArgument(f"{path}: told_order", told_order, f"a place after {asked:g}")
         kind = DEFAULT if default else REWARD
         time = decision.time if told_at is None else told_at
-        ordered.append((told, decision.rewarded(kind, float(reward), time)))
+        row = decision.rewarded(kind, float(reward), time)
+        if corrections:
+            where = f"{path}: corrections of decision {decision.number}"
+            ordered += corrected_rows(where, corrections, row, told, policy)
+        else:
+            ordered.append((told, row))
     ordered.sort(key=lambda each: each[0])
     return tag, [row for _, row in ordered]
 
@@ -282,6 +299,8 @@ def _rounds(
     path: str | Path, data: Columns, roster: Roster, policy: Policy, count: int
 ) -> list[str | None]:
     """The (K, d) features of every round as JSON, where the log has them."""
+    if policy.context is not None:
+        return _contexts(path, data, policy.context, count)
     labels, columns = roster.arms.labels, roster.arms.columns
     names = [[f"x_{label}_{column}" for column in columns] for label in labels]
     if missing := [name for row in names for name in row if name not in data]:
@@ -297,3 +316,15 @@ def _rounds(
         checked = number_table(table, f"{path}: features of row {place}")
         rounds.append(json.dumps(checked.tolist()))
     return rounds
+
+
+def _contexts(path: str | Path, data: Columns, context: Context, count: int) -> list[str | None]:
+    """The context of every round as JSON."""
+    names = [f"{CONTEXT}{name}" for name in context.names]
+    if missing := [name for name in names if name not in data]:
+        raise InvalidArgument(f"{path}: columns", list(data), f"{', '.join(missing)} too")
+    rounds = [[data[name][place] for name in names] for place in range(count)]
+    if not rounds:
+        return []
+    table = context.table(rounds, f"{path}: context")
+    return [json.dumps({"context": entries}) for entries in table.tolist()]

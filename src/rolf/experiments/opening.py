@@ -27,7 +27,7 @@ from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import Record, Row
 from rolf.experiments.storage.urls import connect, connect_existing
 from rolf.policies.base import Policy
-from rolf.policies.catalogue import DEFAULT_POLICY
+from rolf.policies.catalogue import DEFAULT_POLICY, DEFAULT_VARYING
 from rolf.policies.contract import check_choose
 from rolf.policies.registry import check_options, policy_class, policy_name
 
@@ -39,6 +39,7 @@ def open_experiment(
     features: Any = None,
     policy: Any = None,
     options: Mapping[str, Any] | None = None,
+    context: int | Sequence[str] | None = None,
     seed: int | None = None,
     default_reward: float | None = None,
     reward_after: float | timedelta | None = None,
@@ -59,6 +60,9 @@ def open_experiment(
             that exists keeps its policy. Features that come with every ask need one that takes
             them, such as rolf-bayes-varying.
         options: of the policy.
+        context: names or number of the entries of a context that comes with every ask, for the
+            policies that take one, such as rolf-bayes-varying, which is then the default. The same
+            as the option ``context``.
         seed: of all random draws, together with the number of the decision; random by default.
         default_reward: the reward of decisions that are never told one; 0 by default.
         reward_after: after how many seconds, by the database's clock, they get it; never by
@@ -68,6 +72,8 @@ def open_experiment(
     """
     name = _checked_name(name)
     roster = None if features is None else Roster.read(features)
+    if context is not None:
+        options = {**(options or {}), "context": context}
     settings = _Settings.checked(policy, options, seed, default_reward, reward_after)
     store = connect_existing(url, timeout)
     try:
@@ -159,6 +165,11 @@ def delete_experiment(url: str, name: str, *, confirm: str) -> None:
             store.close()
 
 
+def default_policy(options: Mapping[str, Any]) -> str:
+    """The policy of a new experiment that names none."""
+    return DEFAULT_POLICY if options.get("context") is None else DEFAULT_VARYING
+
+
 def _checked_name(name: Any) -> str:
     if not isinstance(name, str) or not name or name != name.strip() or not name.isprintable():
         raise InvalidArgument("name", name, "some text, without blanks around it")
@@ -199,7 +210,9 @@ class _Settings(NamedTuple):
 
     def new_policy(self, roster: Roster) -> Policy:
         """The policy of a new experiment, which must be fit for one."""
-        cls: Any = policy_class(DEFAULT_POLICY if self.policy is None else self.policy)
+        cls: Any = policy_class(
+            default_policy(self.options) if self.policy is None else self.policy
+        )
         check_options(cls, self.options)
         policy: Policy = cls(roster.arms.features, seed=0, **self.options)
         with warnings.catch_warnings():

@@ -7,13 +7,13 @@ to rounding.)
 
 A decision advances the clock as it did when it was made. A reward is the policy's own update. A
 late reward replaces the default reward applied before it, by the difference that the two make to
-the totals. A change of the arms creates a policy for the new roster, which gets the totals of the
-old one and recomputes the rest from them.
+the totals, and so does a correction; where that would not be exact, all rewards are taken in
+again, corrected from the start. A change of the arms creates a policy for the new roster, which
+gets the totals of the old one and recomputes the rest from them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import json
 import math
@@ -23,66 +23,70 @@ from typing import Any
 
 import numpy as np
 
-from rolf.checks import MAX_COUNT
 from rolf.errors import ExperimentError, RolfWarning, UnknownPolicy
+from rolf.experiments.moments import Moments
+from rolf.experiments.past import Past
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.base import CHANGE, DECISION, REWARD, LogRow, Record, Row, Snapshot
-from rolf.policies.arrays import arrays, fill, find, pack, remember, under, unpack
+from rolf.experiments.snapshots import Saved
+from rolf.experiments.storage.base import (
+    CHANGE,
+    CORRECTION,
+    DECISION,
+    HISTORY,
+    REWARD,
+    LogRow,
+    Record,
+    Row,
+)
+from rolf.policies.arrays import find, remember
 from rolf.policies.base import Policy
 from rolf.policies.contract import check_choose
 from rolf.policies.operations import rebuild
 from rolf.policies.registry import policy_class
-from rolf.policies.saving import check_state
 from rolf.types import Choice, FloatArray, IntArray
 
-#: version of snapshots: raised whenever the arrays of a state, or the data beside them, change
-FORMAT = 5
 
-#: bytes of derived arrays up to which they are saved too
-MAX_DERIVED = 2**20
+class Corrected(Exception):
+    """A correction that calls for all rewards to be taken in again."""
 
 
-class Moments:
-    """Count, sum and sum of squares of every arm's rewards, relative to the first reward."""
-
-    def __init__(self, arms: int) -> None:
-        self.anchor: float | None = None
-        self.counts: list[float] = [0.0] * arms
-        self.sums: list[float] = [0.0] * arms
-        self.squares: list[float] = [0.0] * arms
-
-    def add(self, arm: int, reward: float, sign: float = 1.0) -> None:
-        if self.anchor is None:
-            self.anchor = reward
-        value = reward - self.anchor
-        self.counts[arm] += sign
-        self.sums[arm] += sign * value
-        self.squares[arm] += sign * value * value
-
-    def extend(self, arms: int) -> None:
-        for values in (self.counts, self.sums, self.squares):
-            values += [0.0] * arms
+def earlier_corrections(rows: Iterable[LogRow]) -> dict[int, Row]:
+    """The rewards to be corrected from the start: the latest correction of each decision, up to
+    the last one that calls for it."""
+    latest: dict[int, Row] = {}
+    known: dict[int, Row] = {}
+    for row in rows:
+        if row[1] == CORRECTION:
+            correction = Row(*row)
+            latest[correction.number] = correction
+            if correction.details["refold"]:
+                known = dict(latest)
+    return known
 
 
-class Replica:
-    """What one process knows about an experiment."""
+class Replica(Saved):
+    """What one process knows about an experiment.
 
-    def __init__(self, record: Record, roster: Roster | None = None) -> None:
+    ``corrections``: those that are known before the log is read, from ``earlier_corrections``.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        roster: Roster | None = None,
+        corrections: dict[int, Row] | None = None,
+    ) -> None:
         self.record = record
+        self._corrections = corrections or {}
         self.roster = roster or Roster.loads(record.features)
         self._reset_policy()
-        self.last = 0  # the last row applied
-        self._last_row: list[Any] = []  # its kind, number and time
-        self.issued = 0  # the highest number of a decision
-        self.changes = 0  # the highest number of a change
-        self.asked: list[int] = [0] * self.roster.arms.count
-        self.told: list[int] = [0] * self.roster.arms.count
-        self.defaults = 0  # decisions that count with the default reward
-        self.replaced = 0  # those whose default reward gave way to a real one
-        self.moments = Moments(self.roster.arms.count)
-        #: number -> time of the decisions that may still get the default reward
-        self.pending: dict[int, float] = {}
-        self._pending_heap: list[tuple[float, int]] = []  # oldest first; some may be gone
+        arms = self.roster.arms.count
+        self.last = self.issued = self.changes = self.histories = 0
+        self.asked, self.told, self.history = [0] * arms, [0] * arms, [0] * arms
+        self.past_sums = [0.0] * arms
+        self.defaults = self.replaced = self.corrected = 0
+        self.sources, self.moments = {}, Moments(arms)
+        self.pending, self._pending_heap, self._last_row = {}, [], []
         self._philox = np.random.Philox(key=record.seed)
         self._rng = np.random.Generator(self._philox)
         self._philox_start = self._philox.state
@@ -124,6 +128,10 @@ class Replica:
                 self._apply_decision(row)
             elif kind == CHANGE:
                 self._apply_change(row)
+            elif kind == HISTORY:
+                self._apply_history(Row(*row))
+            elif kind == CORRECTION:
+                self._apply_correction(Row(*row))
             else:
                 self._apply_reward(row)
 
@@ -149,11 +157,17 @@ class Replica:
         policy = self.policy
         probability = math.nan if chance is None else chance
         choice = Choice(arm, probability, greedy, pseudo, bool(matched))
-        x = policy.arms.features[arm] if features is None else np.array(json.loads(features))
+        x = self._features_of(arm, features)
         reward = float(reward)  # whatever the database returns: compiled code tells the two apart
+        if kind == REWARD and number in self._corrections:
+            reward = float(self._corrections[number].reward or 0.0)
         self.moments.add(arm, reward)
         if replaces:
-            self._replace_default(choice, x, reward)
+            default_reward = self.record.default_reward or 0.0
+            self.defaults -= 1
+            self.replaced += 1
+            self.moments.add(arm, default_reward, -1.0)
+            self._exchange(choice, x, default_reward, reward)
         else:
             policy._update(policy.params, self.state, choice, x, reward)
             self.pending.pop(number, None)
@@ -162,22 +176,60 @@ class Replica:
         else:
             self.defaults += 1
 
-    def _replace_default(self, choice: Choice, x: FloatArray, reward: float) -> None:
-        """Put a real reward in the place of the default one."""
+    def _apply_correction(self, row: Row) -> None:
+        self.corrected += 1
+        earlier = self._corrections.get(row.number)
+        if earlier is not None and row.correction <= earlier.correction:
+            return  # it has had this reward from the start
+        details = row.details
+        if details["refold"]:
+            raise Corrected
+        wrong, right = float(details["was"]), float(row.reward or 0.0)
+        probability = math.nan if row.probability is None else row.probability
+        choice = Choice(row.arm, probability, row.greedy, row.pseudo, bool(row.matched))
+        self.moments.add(row.arm, right)
+        self.moments.add(row.arm, wrong, -1.0)
+        self._exchange(choice, self._features_of(row.arm, details["features"]), wrong, right)
+
+    def _features_of(self, arm: int, features: str | None) -> FloatArray:
+        """The features that an arm had in a decision, which has them where they vary."""
+        row: FloatArray = self.policy.arms.features[arm]
+        if features is None:
+            return row
+        recorded = json.loads(features)
+        if self.policy.context is None:
+            return np.array(recorded)
+        row = self.policy.context.features(row[None], np.array([recorded["context"]]))[0]
+        return row
+
+    def _exchange(self, choice: Choice, x: FloatArray, wrong: float, right: float) -> None:
+        """Put a reward in the place of another, by the difference that the two make."""
         policy, state = self.policy, self.state
-        default_reward = self.record.default_reward or 0.0
-        self.defaults -= 1
-        self.replaced += 1
-        self.moments.add(choice.arm, default_reward, -1.0)
         restore = remember(state)
         totals_after = []
-        for value in (reward, default_reward):
+        for value in (right, wrong):
             policy._update(policy.params, state, choice, x, float(value))
             totals_after.append([find(state, path).copy() for path in policy.totals])
             restore()
-        for path, with_real, with_default in zip(policy.totals, *totals_after, strict=True):
-            find(state, path)[...] += with_real - with_default
+        for path, with_right, with_wrong in zip(policy.totals, *totals_after, strict=True):
+            find(state, path)[...] += with_right - with_wrong
         rebuild(policy.params, state)
+
+    def must_refold(self, wrong: float, right: float) -> bool:
+        """Whether a correction is exact only if all rewards are taken in again."""
+        return self.policy.sequential or not self.moments.can_take_off(wrong, right)
+
+    def _apply_history(self, row: Row) -> None:
+        details = row.details
+        past = Past.loads(details, self.roster.arms.count)
+        past.teach(self.policy)
+        self.moments.add_totals(past.totals)
+        played = past.totals.counts.astype(int).tolist()
+        self.history = [known + more for known, more in zip(self.history, played, strict=True)]
+        self.past_sums = (np.array(self.past_sums) + past.totals.plain_sums).tolist()
+        self.histories = max(self.histories, row.number)
+        if details["source"] is not None:
+            self.sources[details["source"]] = details["digest"]
 
     def _apply_change(self, row: LogRow) -> None:
         recorded = Row(*row)
@@ -187,8 +239,10 @@ class Replica:
         added = self.roster.arms.count - len(self.asked)
         self.asked += [0] * added
         self.told += [0] * added
+        self.history += [0] * added
+        self.past_sums += [0.0] * added
         self.moments.extend(added)
-        if "retire" not in change:
+        if "add" in change or "update" in change:
             self._carry_over_totals()
 
     def _carry_over_totals(self) -> None:
@@ -225,6 +279,7 @@ class Replica:
         features: FloatArray,
         features_json: str | None,
         time: float,
+        distinct: bool = False,
     ) -> list[Row]:
         """The next decisions, as rows to be added; the replica itself does not change.
 
@@ -242,6 +297,8 @@ class Replica:
                 )
                 later = policy._chance_later(choice, before, features, available)
                 chance = choice.probability if later is None else later()
+                if distinct:
+                    available = available[available != choice.arm]
                 steps = enumerate(state.clock - before)
                 rows.append(
                     Row.decision(
@@ -268,117 +325,6 @@ class Replica:
         state["state"]["counter"][:] = (0, 0, number, 0)
         self._philox.state = state
         return self._rng
-
-    # --- snapshots ---
-
-    def dump(self) -> Snapshot:
-        """The whole replica, to the last bit, less what is large and follows from the rest."""
-        derived = self._derived()
-        data = {
-            "row": self._last_row,
-            "table": self.roster.dumps(),
-            "arrays": {
-                path: pack(array) for path, array in arrays(self.state) if path not in derived
-            },
-            "issued": self.issued,
-            "changes": self.changes,
-            "asked": self.asked,
-            "told": self.told,
-            "defaults": self.defaults,
-            "replaced": self.replaced,
-            "moments": vars(self.moments),
-            "open": [
-                pack(np.fromiter(self.pending, np.int64, len(self.pending))),
-                pack(np.fromiter(self.pending.values(), np.float64, len(self.pending))),
-            ],
-        }
-        return seal(self.last, json.dumps(data))
-
-    def _derived(self) -> set[str]:
-        """The arrays that are computed again rather than saved."""
-        large = {
-            path: array.nbytes
-            for path, array in arrays(self.state)
-            if under(self.policy.derived, path)
-        }
-        return set(large) if sum(large.values()) > MAX_DERIVED else set()
-
-    @staticmethod
-    def reads(snapshot: Snapshot) -> bool:
-        """Whether a snapshot is of a format that this version reads."""
-        return snapshot.version == str(FORMAT)
-
-    @classmethod
-    def load(cls, record: Record, snapshot: Snapshot, last_row: list[LogRow]) -> Replica:
-        """The replica of a snapshot; ``last_row`` is the row of the log up to which it goes.
-
-        Nothing is believed: raises ValueError, LookupError, TypeError or AttributeError if
-        anything is damaged or does not fit the log.
-        """
-        data = json.loads(unseal(snapshot))
-        replica = cls(record, Roster.loads(data["table"]))
-        replica._fill(data["arrays"])
-        replica.last, replica._last_row = snapshot.upto, data["row"]
-        replica.issued, replica.changes = data["issued"], data["changes"]
-        replica.asked, replica.told = data["asked"], data["told"]
-        replica.defaults, replica.replaced = data["defaults"], data["replaced"]
-        moments = vars(replica.moments)
-        moments.update({name: data["moments"][name] for name in moments})
-        numbers, times = map(unpack, data["open"])
-        if numbers.ndim != 1 or numbers.dtype != np.int64 or not np.isfinite(times).all():
-            raise ValueError("open decisions that are none")
-        replica.pending = dict(zip(numbers.tolist(), times.tolist(), strict=True))
-        replica._pending_heap = sorted((time, number) for number, time in replica.pending.items())
-        replica._check(last_row)
-        return replica
-
-    def _fill(self, saved: dict[str, Any]) -> None:
-        """Take over saved arrays, and compute those that were not saved."""
-        expected = {path for path, _ in arrays(self.state)}
-        if missing := expected - set(saved):
-            if not missing <= self._derived():
-                raise LookupError(f"no {', '.join(sorted(missing))}")
-            fill(self.state, saved)
-            rebuild(self.policy.params, self.state)
-        fill(self.state, saved)  # what was saved counts, also where it can be rebuilt
-        check_state(self.policy, self.state)
-
-    def _check(self, last_row: list[LogRow]) -> None:
-        """Raise ValueError if the counts contradict each other or the log."""
-        count, moments = self.roster.arms.count, self.moments
-        for values in (self.asked, self.told, moments.counts, moments.sums, moments.squares):
-            table = np.array(values, dtype=np.float64)
-            if table.shape != (count,) or not np.isfinite(table).all():
-                raise ValueError(f"{count} finite numbers were expected, one per arm")
-        if not isinstance(moments.anchor, float | None):
-            raise ValueError("an anchor that is no number")
-        whole = [*self.asked, *self.told, self.issued, self.changes, self.defaults, self.replaced]
-        if not all(isinstance(value, int) and 0 <= value <= MAX_COUNT for value in whole):
-            raise ValueError("counts that are no counts")
-        if [[row[1], row[2], float(row[3])] for row in last_row] != [self._last_row]:
-            raise ValueError(f"it does not fit row {self.last} of the log")
-        outcomes = sum(self.told) + self.defaults + self.replaced
-        if sum(self.asked) + outcomes + self.changes != self.last:
-            raise ValueError("its counts do not add up to the rows of the log")
-        if self.issued < sum(self.asked) or len(self.pending) > sum(self.asked):
-            raise ValueError("more decisions than were made")
-
-
-def seal(upto: int, text: str) -> Snapshot:
-    """A snapshot with a checksum of everything in it."""
-    return Snapshot(upto, str(FORMAT), f"{_digest(upto, text)}\n{text}")
-
-
-def unseal(snapshot: Snapshot) -> str:
-    """The text of a snapshot; raises ValueError if it is not what was sealed."""
-    digest, _, text = snapshot.state.partition("\n")
-    if digest != _digest(snapshot.upto, text):
-        raise ValueError("its checksum is wrong")
-    return text
-
-
-def _digest(upto: int, text: str) -> str:
-    return hashlib.sha256(f"{FORMAT} {upto} {text}".encode()).hexdigest()
 
 
 def _import_hint(policy: str) -> str:

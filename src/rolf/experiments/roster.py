@@ -85,6 +85,9 @@ class Roster:
             labels = [labels]
         return {"retire": [self.arms.position(label, "ids") for label in labels]}
 
+    def restoration(self, labels: Any) -> dict[str, Any]:
+        return {"restore": self.retirement(labels)["retire"]}
+
     def correction(self, features: Any) -> dict[str, Any]:
         """New features for the arms that a mapping or a table names, or for all arms."""
         if isinstance(features, dict):
@@ -144,8 +147,10 @@ class Roster:
             features = features.copy()
             features[change["update"]["arms"]] = change["update"]["features"]
         else:
-            for position in change["retire"]:
+            for position in change.get("retire", ()):
                 active[position] = False
+            for position in change.get("restore", ()):
+                active[position] = True
         columns = arms.columns if arms.named else None
         names = labels if arms.named else None
         return Roster(Arms(features, names, columns, arms.categories), active)

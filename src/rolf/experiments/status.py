@@ -18,7 +18,8 @@ from rolf.estimators.mixture import chances_of_best, intervals, known_posterior
 from rolf.estimators.operations import ArmTotals, begin, learn_totals, means, recompute
 from rolf.estimators.posterior import make_grid
 from rolf.experiments import status_text
-from rolf.experiments.replica import Moments, Replica
+from rolf.experiments.moments import Moments
+from rolf.experiments.replica import Replica
 from rolf.experiments.roster import Roster
 from rolf.experiments.timeline import Outcomes, Period, timeline
 from rolf.experiments.uplift import (
@@ -72,6 +73,7 @@ class ArmStatus:
         mean: of its rewards so far, default rewards included; None without any.
         posterior_mean: of its mean reward, by the posterior that ``Status.posterior_of`` names;
             the same as ``estimate`` if that is the policy's own.
+        history: rounds from before the experiment, which count neither as plays nor as told.
     """
 
     arm: Any
@@ -84,6 +86,7 @@ class ArmStatus:
     best: float | None = None
     mean: float | None = None
     posterior_mean: float | None = None
+    history: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,6 +110,7 @@ class Status:
         mean_reward: their mean; None without any.
         uplift: what a decision earned beyond what the control would have; None if unknown.
         timeline: rewards over time; None unless asked for.
+        history: rounds from before the experiment that were learned.
     """
 
     name: str
@@ -124,6 +128,7 @@ class Status:
     mean_reward: float | None = None
     uplift: Uplift | None = None
     timeline: list[Period] | None = None
+    history: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that JSON can hold."""
@@ -204,12 +209,12 @@ class View:
     Attributes:
         policy, options: of the experiment.
         roster: the arms.
-        asked, told, defaults: counts, as in the replica.
+        asked, told, history, defaults: counts, as in the replica.
         features: (K, d); None if features come with every ask and none were given.
         estimates: of the policy; None if they follow from its belief.
         model, belief: of a policy that has a posterior; None if it has none.
         totals: the rewards of every arm.
-        counts, sums: how many rewards every arm has, and their sum.
+        counts, sums: how many rewards of decisions every arm has, and their sum.
     """
 
     policy: str
@@ -217,6 +222,7 @@ class View:
     roster: Roster
     asked: list[int]
     told: list[int]
+    history: list[int]
     defaults: int
     features: FloatArray | None = None
     estimates: FloatArray | None = None
@@ -230,17 +236,20 @@ class View:
 def capture(replica: Replica, features: Any = None) -> View:
     """Copy from a replica what its status needs: O(K) numbers per component, and no more."""
     policy, moments = replica.policy, replica.moments
-    counts = np.array(moments.counts)
+    counts = np.array(moments.counts) - np.array(replica.history)
     view = View(
         policy=replica.record.policy,
         options=dict(policy.options),
         roster=replica.roster,
         asked=list(replica.asked),
         told=list(replica.told),
+        history=list(replica.history),
         defaults=replica.defaults,
         totals=_totals(moments),
         counts=counts,
-        sums=np.array(moments.sums) + (moments.anchor or 0.0) * counts,
+        sums=np.array(moments.sums)
+        + (moments.anchor or 0.0) * np.array(moments.counts)
+        - np.array(replica.past_sums),
     )
     if policy.varying and features is None:
         return view
@@ -355,17 +364,21 @@ def status_from(
                 chance,
                 average,
                 expected,
+                past,
             )
             for arm, active, plays, rewarded, estimate, (
                 low,
                 high,
-            ), chance, average, expected in zip(*columns, averages, posterior_means, strict=True)
+            ), chance, average, expected, past in zip(
+                *columns, averages, posterior_means, view.history, strict=True
+            )
         ],
         posterior_of=posterior_of,
         total_reward=total,
         mean_reward=total / rewards if rewards else None,
         uplift=uplift,
         timeline=None if outcomes is None else timeline(outcomes),
+        history=sum(view.history),
     )
 
 

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 def head(status: Status) -> str:
     return (
         f"{status.name}: {status.policy}; {status.asked} asked, {status.told} told, "
-        f"{status.waiting} waiting" + (f", {status.defaults} by default" if status.defaults else "")
+        f"{status.waiting} waiting"
+        + (f", {status.defaults} by default" if status.defaults else "")
+        + (f"; {status.history} rounds of history" if status.history else "")
     )
 
 

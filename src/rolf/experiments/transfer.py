@@ -6,7 +6,9 @@ A Parquet file also says how the experiment was created. The columns:
 * ``reward``, ``told_at``, ``is_default``: its reward, empty while it waits;
 * ``greedy``, ``pseudo``, ``matched``, ``clocks``: what the policy's update needs;
 * ``asked_order``, ``told_order``: the places of decision and reward in the log;
-* ``x_<arm>_<feature>``: the features of the round, where they vary.
+* ``corrections``: what its reward was before, and why, where it was corrected;
+* ``x_<arm>_<feature>``: the features of the round, where they vary;
+* ``context_<name>``: the context of the round, from which they follow.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from typing import Any, NamedTuple
 from rolf.arms.files import PARQUET
 from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.experiments.experiment import Experiment
+from rolf.experiments.log_additions import corrections_text, history_data, history_rows
 from rolf.experiments.log_files import (
+    CONTEXT,
     FILES,
     METADATA,
     read_log_file,
@@ -32,8 +36,9 @@ from rolf.experiments.log_files import (
 )
 from rolf.experiments.opening import create
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.base import CHANGE, DECISION, DEFAULT, Row
+from rolf.experiments.storage.base import CHANGE, CORRECTION, DECISION, DEFAULT, HISTORY, Row
 from rolf.policies.base import Policy
+from rolf.policies.contexts import Context
 from rolf.policies.registry import check_options, policy_class, policy_name
 from rolf.text import harmless
 
@@ -45,13 +50,17 @@ class _Logged(NamedTuple):
     asked_order: int
     reward: Row | None = None
     told_order: int | None = None
+    corrections: tuple[tuple[int, Row], ...] = ()
 
 
 # --- export ---
 
 
 def export_log(experiment: Experiment, path: str | Path) -> int:
-    """Write the log to a file; returns the number of decisions."""
+    """Write the log to a file; returns the number of decisions.
+
+    History from before the experiment is kept in a Parquet file only.
+    """
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet as pq
@@ -63,12 +72,15 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
     if not parquet and target.suffix.lower() != ".csv":
         raise InvalidArgument("path", str(path), FILES)
     record = experiment.record
-    logged, roster = _collect(experiment)
+    logged, roster, histories = _collect(experiment)
     columns = _columns(logged, roster, record.tag)
-    if policy_class(record.policy).varying:
+    policy = experiment._replica.policy
+    if policy.context is not None:
+        columns |= _context_columns(logged, policy.context)
+    elif policy.varying:
         columns |= _round_columns(logged, roster)
     table = pa.table(columns)
-    settings = {
+    settings: dict[str, Any] = {
         "policy": record.policy,
         "options": json.loads(record.options),
         "seed": record.seed,
@@ -76,6 +88,16 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
         "reward_after": record.reward_after,
         "features": json.loads(roster.dumps()),
     }
+    if histories and parquet:
+        settings["history"] = history_data(histories)
+    elif histories:
+        rounds = sum(sum(row.details["counts"]) for _, row in histories)
+        warnings.warn(
+            f"{path}: a CSV file has no place for history, here {rounds} rounds from before the "
+            "experiment; a Parquet file has",
+            RolfWarning,
+            stacklevel=2,
+        )
     try:
         if parquet:
             table = table.replace_schema_metadata({METADATA: json.dumps(settings)})
@@ -98,31 +120,38 @@ def _for_spreadsheets(table: Any) -> Any:
     return table.rename_columns([harmless(name) for name in table.column_names])
 
 
-def _collect(experiment: Experiment) -> tuple[list[_Logged], Roster]:
-    """The decisions with their rewards, and the roster at the end of the log."""
+def _collect(experiment: Experiment) -> tuple[list[_Logged], Roster, list[tuple[int, Row]]]:
+    """The decisions with their rewards, the roster at the end of the log, and history."""
     roster = Roster.loads(experiment.record.features)
     logged: dict[int, _Logged] = {}
+    histories = []
     for order, row in enumerate(experiment.log(), 1):
         if row.kind == DECISION:
             logged[row.number] = _Logged(row, order)
         elif row.kind == CHANGE:
             roster = roster.changed(json.loads(row.features or ""))
+        elif row.kind == HISTORY:
+            histories.append((order, row))
+        elif row.kind == CORRECTION:
+            known = logged[row.number]
+            corrections = (*known.corrections, (order, row))
+            logged[row.number] = known._replace(corrections=corrections)
         else:  # a late reward takes the place of the default
             logged[row.number] = logged[row.number]._replace(reward=row, told_order=order)
-    return [logged[number] for number in sorted(logged)], roster
+    return [logged[number] for number in sorted(logged)], roster, histories
 
 
 def _columns(logged: list[_Logged], roster: Roster, tag: str) -> dict[str, Any]:
     labels = _column_labels(roster)
     decisions = [each.decision for each in logged]
     rewards = [each.reward for each in logged]
-    return {
+    columns = {
         "id": [f"{tag}-{row.number}" for row in decisions],
         "number": [row.number for row in decisions],
         "arm": [labels[row.arm] for row in decisions],
         "probability": [row.probability for row in decisions],
         "asked_at": [row.time for row in decisions],
-        "reward": [None if row is None else row.reward for row in rewards],
+        "reward": [_final_reward(each) for each in logged],
         "told_at": [None if row is None else row.time for row in rewards],
         "is_default": [row is not None and row.kind == DEFAULT for row in rewards],
         "greedy": [labels[row.greedy] for row in decisions],
@@ -132,6 +161,16 @@ def _columns(logged: list[_Logged], roster: Roster, tag: str) -> dict[str, Any]:
         "asked_order": [each.asked_order for each in logged],
         "told_order": [each.told_order for each in logged],
     }
+    if any(each.corrections for each in logged):
+        columns["corrections"] = [corrections_text(each.corrections) for each in logged]
+    return columns
+
+
+def _final_reward(logged: _Logged) -> float | None:
+    """The reward that counts, once it was corrected."""
+    if logged.corrections:
+        return logged.corrections[-1][1].reward
+    return None if logged.reward is None else logged.reward.reward
 
 
 def _round_columns(logged: list[_Logged], roster: Roster) -> dict[str, list[float | None]]:
@@ -143,6 +182,15 @@ def _round_columns(logged: list[_Logged], roster: Roster) -> dict[str, list[floa
         ]
         for arm, label in enumerate(_column_labels(roster))
         for feature, column in enumerate(roster.arms.columns)
+    }
+
+
+def _context_columns(logged: list[_Logged], context: Context) -> dict[str, list[float]]:
+    """The context of every round."""
+    rounds = [json.loads(each.decision.features or "")["context"] for each in logged]
+    return {
+        f"{CONTEXT}{name}": [entries[place] for entries in rounds]
+        for place, name in enumerate(context.names)
     }
 
 
@@ -192,9 +240,10 @@ def import_log(
         default_reward = recorded_number(path, recorded, "default_reward")
     if reward_after is None:
         reward_after = recorded_number(path, recorded, "reward_after")
-    new_policy = _new_policy(cls, roster, options or {})
-    tag, rows = read_rows(path, data, roster, new_policy)
-    _check_defaults(rows, new_policy, default_reward, reward_after)
+    blank = new_policy(cls, roster, options or {})
+    histories = history_rows(path, recorded.get("history", []), blank)
+    tag, rows = read_rows(path, data, roster, blank, histories)
+    _check_defaults(rows, blank, default_reward, reward_after)
     return create(
         url,
         name,
@@ -209,7 +258,7 @@ def import_log(
     )
 
 
-def _new_policy(cls: Any, roster: Roster, options: Mapping[str, Any]) -> Policy:
+def new_policy(cls: Any, roster: Roster, options: Mapping[str, Any]) -> Policy:
     """The policy that the log will be of."""
     check_options(cls, options)
     with warnings.catch_warnings():

@@ -19,14 +19,15 @@ from rolf.errors import AlreadyTold, InvalidArgument, UnknownDecision
 from rolf.estimators.operations import traits_of
 from rolf.kernel import body_of
 from rolf.policies import arrays, saving
+from rolf.policies.beliefs import ShowsBeliefs
 from rolf.policies.catalogue import CATALOG
 from rolf.policies.composition import Params, part_classes
+from rolf.policies.contexts import Context
 from rolf.policies.history import LearnsHistory
 from rolf.policies.operations import (
     REQUIRED,
     Pending,
     choose,
-    estimate,
     init,
     probabilities,
     update,
@@ -37,7 +38,7 @@ from rolf.types import Choice, Decision, FloatArray, IntArray, Seed
 DRAWS = 1000  # for the probability of a sampled decision, when it is read
 
 
-class Policy(LearnsHistory):
+class Policy(ShowsBeliefs, LearnsHistory):
     """Ask for decisions, tell rewards: late, in any order, each once."""
 
     #: name in the catalogue, and one line for lists
@@ -45,6 +46,8 @@ class Policy(LearnsHistory):
     summary: ClassVar[str] = ""
     #: whether features come with every ask
     varying: ClassVar[bool] = False
+    #: from what such features are made, if they are not given as they are
+    context: Context | None = None
     #: classes that gave themselves a name, by it
     named: ClassVar[dict[str, type[Policy]]] = {}
 
@@ -54,6 +57,8 @@ class Policy(LearnsHistory):
     totals: tuple[str, ...] = ("clock",)
     common: tuple[str, ...] = ()
     derived: tuple[str, ...] = ()
+    #: whether what a reward adds to the totals depends on the rewards before it
+    sequential: bool = False
     #: the smallest and the largest reward that it takes
     reward_range: tuple[float, float] = (-MAX_REWARD, MAX_REWARD)
     #: the options that it was made with, as plain data
@@ -90,6 +95,7 @@ class Policy(LearnsHistory):
             self.common = tuple(f"belief.{path}" for path in traits.common)
             self.derived = tuple(f"belief.{path}" for path in traits.derived)
             self.reward_range = (-traits.largest, traits.largest)
+            self.sequential = traits.sequential
         for path in self.totals:
             if not hasattr(arrays.find(self._state, path), "dtype"):
                 raise InvalidArgument("totals", path, "the path of an array of State")
@@ -105,11 +111,23 @@ class Policy(LearnsHistory):
 
     @overload
     def ask(
-        self, n: None = None, *, available: Iterable[Any] | None = None, features: Any = None
+        self,
+        n: None = None,
+        *,
+        available: Iterable[Any] | None = None,
+        features: Any = None,
+        context: Any = None,
+        distinct: bool = False,
     ) -> Decision: ...
     @overload
     def ask(
-        self, n: int, *, available: Iterable[Any] | None = None, features: Any = None
+        self,
+        n: int,
+        *,
+        available: Iterable[Any] | None = None,
+        features: Any = None,
+        context: Any = None,
+        distinct: bool = False,
     ) -> list[Decision]: ...
     def ask(
         self,
@@ -117,6 +135,8 @@ class Policy(LearnsHistory):
         *,
         available: Iterable[Any] | None = None,
         features: Any = None,
+        context: Any = None,
+        distinct: bool = False,
     ) -> Decision | list[Decision]:
         """Decide which arm to play next.
 
@@ -124,17 +144,29 @@ class Policy(LearnsHistory):
             n: give a list of this many decisions before any reward is known.
             available: the arms to choose from; all by default.
             features: (K, d) features of this round, for policies that take them.
+            context: of this round, for policies that were created with one: its entries by name,
+                or in order.
+            distinct: a slate, ``n`` different arms. They are chosen one after the other, each from
+                those that are left; a decision's probability is the chance of its arm at its
+                place, given the arms before it. Each counts as a round and gets its own reward.
         """
         arms = self._everything if available is None else self.arms.subset(available)
-        table = self._round_features(features)
+        table = self._round_features(features, context)
         if n is None:
             with self._lock:
-                return self._decide(arms, table)
-        count = whole("n", n, 1)
+                return self._decide(arms, table)[0]
+        count = whole("n", n, 1) if not distinct else slate_size(n, arms.size)
+        decisions = []
         with self._lock:
-            return [self._decide(arms, table) for _ in range(count)]
+            for _ in range(count):
+                decision, arm = self._decide(arms, table)
+                decisions.append(decision)
+                if distinct:
+                    arms = arms[arms != arm]
+        return decisions
 
-    def _decide(self, available: IntArray, features: FloatArray) -> Decision:
+    def _decide(self, available: IntArray, features: FloatArray) -> tuple[Decision, int]:
+        """The next decision, and the position of its arm."""
         clock = self._state.clock.copy()
         choice = self._choose(self.params, self._state, features, available, self._rng)
         chance = self._chance_later(choice, clock, features, available)
@@ -143,13 +175,14 @@ class Policy(LearnsHistory):
         row = features[choice.arm]
         self._pending[key] = Pending(choice, row.copy() if self.varying else row)
         labels = self.arms.labels
-        return Decision(
+        decision = Decision(
             key,
             labels[choice.arm],
             chance or choice.probability,
             labels[choice.greedy],
             bool(choice.matched),
         )
+        return decision, int(choice.arm)
 
     def _chance_later(
         self, choice: Choice, clock: IntArray, features: FloatArray, available: IntArray
@@ -266,49 +299,7 @@ class Policy(LearnsHistory):
         """Rounds so far: decisions asked for, and history learned."""
         return int(self._state.clock[0])
 
-    # --- what it believes ---
-
-    def estimates(self, *, features: Any = None) -> Any:
-        """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
-        table = self._round_features(features)
-        with self._lock:
-            values = np.array(estimate(self.params, self._state, table))
-        return self.arms.labelled(values)
-
-    def probabilities(
-        self, *, available: Iterable[Any] | None = None, features: Any = None, draws: int = 10_000
-    ) -> Any:
-        """Each arm's chance in the next ``ask``.
-
-        Exact, except for Thompson sampling, where it is the share of ``draws`` posterior
-        draws. Reading it changes no later decision.
-        """
-        arms = self._everything if available is None else self.arms.subset(available)
-        table = self._round_features(features)
-        draws = whole("draws", draws, 1)
-        out = np.zeros(self.arms.count)
-        with self._lock:
-            out[arms] = probabilities(self.params, self._state, table, arms, draws)
-        return self.arms.labelled(out)
-
-    def rank(self, k: int | None = None, *, features: Any = None) -> list[Any]:
-        """The ``k`` best arms by estimate, best first; all of them by default."""
-        count = self.arms.count if k is None else whole("k", k, 1)
-        table = self._round_features(features)
-        with self._lock:
-            values = np.array(estimate(self.params, self._state, table))
-        order = np.argsort(-values, kind="stable")[:count]
-        return [self.arms.labels[arm] for arm in order]
-
     # --- what others need to know of it ---
-
-    def _round_features(self, features: Any) -> FloatArray:
-        if self.varying:
-            return self.arms.round_features(features)
-        if features is not None:
-            expected = f"nothing: {self.name} has fixed features; rolf-bayes-varying takes them"
-            raise InvalidArgument("features", features, expected)
-        return self.arms.features
 
     def forced_rounds(self, horizon: int) -> float:
         """How many rounds up to the horizon it explores whatever it has learned."""
@@ -377,3 +368,11 @@ class Policy(LearnsHistory):
     def __repr__(self) -> str:
         seen = f"{self.rounds} rounds, {len(self._pending)} waiting"
         return f"<{type(self).__name__} of {self.arms.count} arms, {seen}>"
+
+
+def slate_size(n: Any, available: int) -> int:
+    """How many different arms are asked for, at most those that are available."""
+    count = whole("n", n, 1)
+    if count > available:
+        raise InvalidArgument("n", n, f"at most {available}, the number of available arms")
+    return count

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 #: of a new experiment that names none
 DEFAULT_POLICY = "rolf-bayes"
+DEFAULT_VARYING = "rolf-bayes-varying"
 
 CATALOG: dict[str, str] = {
     "rolf-bayes": "rolf.policies.rolf_bayes:RoLFBayes",

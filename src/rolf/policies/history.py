@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -14,8 +15,9 @@ from rolf.errors import InvalidArgument, RolfError
 from rolf.estimators.operations import ArmTotals, History
 from rolf.policies import arrays
 from rolf.policies.composition import can_learn
+from rolf.policies.contexts import Context
 from rolf.policies.operations import learn, learn_totals, rebuild
-from rolf.types import FloatArray
+from rolf.types import FloatArray, IntArray
 
 
 class LearnsHistory:
@@ -23,6 +25,7 @@ class LearnsHistory:
 
     name: ClassVar[str]
     varying: ClassVar[bool]
+    context: Context | None
     totals: tuple[str, ...]
     reward_range: tuple[float, float]
     arms: Arms
@@ -33,22 +36,29 @@ class LearnsHistory:
     def _number(self, reward: Any) -> float:
         raise NotImplementedError
 
+    def forced_rounds(self, horizon: int) -> float:
+        raise NotImplementedError
+
     def learn(
         self,
         arms: Sequence[Any],
         rewards: Sequence[float] | FloatArray,
         *,
         features: Any = None,
+        context: Any = None,
         probabilities: Any = None,
     ) -> None:
         """Learn from earlier rounds: which arms were played and what they gave.
 
-        They count as rounds, but do not shorten forced exploration.
+        They count as rounds. RoLF's forced exploration, a number of uniform rounds, is shorter by
+        them: a past round counts as one of it, for each arm up to its equal share, which by
+        default is two. So arms that history hardly knows are still explored.
 
         Args:
             arms: the arm of each past round.
             rewards: its reward.
             features: (n, d) features that each had, for policies that take them.
+            context: (n, m) context that each had, for policies that were created with one.
             probabilities: with which chance each was chosen, for policies that weigh
                 rewards by it; uniform by default.
         """
@@ -57,11 +67,12 @@ class LearnsHistory:
         count = positions.size
         if values.size != count:
             raise InvalidArgument("rewards", f"{values.size} rewards", f"{count}, one per arm")
-        rows = self._history_features(features, count)
+        rows = self._history_features(positions, features, context)
         chances = self._history_chances(probabilities, count)
         if count:
             history = History(positions, values, rows, chances)
-            self._take_in(learn, history, count)
+            played = np.bincount(positions, minlength=self.arms.count)
+            self._take_in(learn, history, played)
 
     def learn_totals(
         self, counts: Any, sums: Any, squares: Any = None, *, level: float = 0.0
@@ -99,7 +110,7 @@ class LearnsHistory:
         if squares is not None and (columns["squares"] < least * (1.0 - 1e-9) - 1e-300).any():
             raise InvalidArgument("squares", squares, "at least sums**2/counts")
         totals = ArmTotals(counts, columns["sums"], columns["squares"], level)
-        self._take_in(learn_totals, totals, int(counts.sum()))
+        self._take_in(learn_totals, totals, counts)
 
     def _check_sums(self, counts: FloatArray, sums: FloatArray, level: float) -> None:
         """Refuse sums that no rewards could have."""
@@ -112,16 +123,19 @@ class LearnsHistory:
             expected = f"sums of rewards from {low:g} to {high:g}"
             raise InvalidArgument("sums", sums.tolist(), expected)
 
-    def _take_in(self, operation: Callable[..., None], history: Any, rounds: int) -> None:
-        """Add a history to the totals and rebuild the rest, completely or not at all."""
+    def _take_in(self, operation: Callable[..., None], history: Any, played: Any) -> None:
+        """Add a history to the totals and rebuild the rest, completely or not at all; ``played``:
+        how often it has each arm."""
         if not can_learn(operation, self.params):
             words = "totals per arm" if operation is learn_totals else "history"
             raise RolfError(f"{self.name or type(self).__name__} cannot learn from {words}")
         with self._lock:
             restore = arrays.remember(self._state)
             try:
+                explored = self._explored(played)
                 operation(self.params, self._state, history)
-                self._state.clock[0] += rounds
+                self._state.clock[0] += int(played.sum())
+                self._state.clock[1:2] += explored
                 rebuild(self.params, self._state)
             except np.linalg.LinAlgError as error:
                 restore()
@@ -130,7 +144,31 @@ class LearnsHistory:
                     "centre or scale them"
                 ) from error
 
-    def _history_features(self, features: Any, count: int) -> FloatArray:
+    def _explored(self, played: FloatArray) -> int:
+        """How many rounds of a history count as forced exploration: of each arm as many as are
+        missing from its share of it."""
+        rounds = int(played.sum())
+        share = self.forced_rounds(int(self._state.clock[0]) + max(rounds, 1)) / self.arms.count
+        if share == 0.0:
+            return 0
+        known = getattr(self._state.belief, "counts", np.zeros(self.arms.count))
+        missing = np.maximum(share - known, 0.0)
+        return min(rounds, math.ceil(float(np.minimum(played, missing).sum()) - 1e-9))
+
+    def _history_features(self, positions: IntArray, features: Any, context: Any) -> FloatArray:
+        """The features that the arms of past rounds had."""
+        count = positions.size
+        if self.context is not None:
+            if features is not None:
+                expected = "nothing: they follow from the context and the features of the arms"
+                raise InvalidArgument("features", features, expected)
+            contexts = self.context.table(context)
+            if contexts.shape[0] != count:
+                raise InvalidArgument("context", f"{contexts.shape[0]} contexts", f"{count}")
+            return self.context.features(self.arms.features[positions], contexts)
+        if context is not None:
+            expected = f"nothing: {self.name} was created without the option context"
+            raise InvalidArgument("context", context, expected)
         if self.varying:
             if features is None:
                 raise InvalidArgument("features", None, "the features that each past round had")

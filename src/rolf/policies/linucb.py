@@ -68,6 +68,5 @@ class LinUCB(Policy):
         bound = LogBound(Baseline.checked(setting, noise, delta).confidence_width(width))
         super().__init__(arms, Params(model, Optimistic(bound)), seed)
 
-    @staticmethod
-    def _model(features: FloatArray, penalty: float) -> Any:
+    def _model(self, features: FloatArray, penalty: float) -> Any:
         return Ridge(features, penalty)

@@ -7,25 +7,47 @@ features is invisible to it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rolf.estimators.varying_ridge import VaryingRidge
+from rolf.policies.contexts import Context
 from rolf.policies.linucb import LinUCB
-from rolf.types import FloatArray
+from rolf.types import FloatArray, Seed
 
 
 class LinUCBVarying(LinUCB):
-    """LinUCB on features that come with every ask. Its options are those of ``LinUCB``.
+    """LinUCB on features that come with every ask. Its other options are those of ``LinUCB``.
 
     Args:
         features: (K, d): how many arms and features there are and how the arms are
             called; the values themselves come with every ``ask``.
+        context: names or number of the entries of a context that comes with every ``ask`` in the
+            place of features, which then follow from it and from those of the arms: the products of
+            (1, context) and (1, features). Entries are best of size about 1.
     """
 
     name = "linucb-varying"
     summary = "LinUCB on features that vary over time, blind to everything else"
     varying = True
 
-    @staticmethod
-    def _model(features: FloatArray, penalty: float) -> Any:
-        return VaryingRidge(features.shape[1], penalty)
+    def __init__(
+        self,
+        features: Any,
+        *,
+        setting: str = "paper",
+        noise: float = 0.1,
+        delta: float = 1e-4,
+        ridge: float | None = None,
+        width: float | None = None,
+        context: int | Sequence[str] | None = None,
+        seed: Seed = None,
+    ) -> None:
+        self.context = Context.read(context)
+        options: dict[str, Any] = {"ridge": ridge, "width": width, "seed": seed}
+        super().__init__(features, setting=setting, noise=noise, delta=delta, **options)
+
+    def _model(self, features: FloatArray, penalty: float) -> Any:
+        columns = features.shape[1]
+        size = columns if self.context is None else self.context.size(columns)
+        return VaryingRidge(size, penalty)

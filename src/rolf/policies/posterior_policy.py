@@ -59,7 +59,7 @@ class PosteriorPolicy(Policy):
         with self._lock:
             return known_posterior(self.params.model, self._state.belief, features)
 
-    def intervals(self, level: float = 0.9, *, features: Any = None) -> Any:
+    def intervals(self, level: float = 0.9, *, features: Any = None, context: Any = None) -> Any:
         """Posterior intervals of the arms' mean rewards.
 
         Each holds the mean with probability ``level``, as much below as above. An array
@@ -69,14 +69,20 @@ class PosteriorPolicy(Policy):
         Args:
             level: in (0, 1).
             features: (K, d) features of the round, for policies that take them.
+            context: of the round, for policies that were created with one.
         """
         level = between("level", level, 0.0, 1.0)
-        known = self._posterior(self._round_features(features))
+        known = self._posterior(self._round_features(features, context))
         ends = intervals(known, self.arms.count, level)
         return self.arms.labelled(ends, ("low", "high"))
 
     def best(
-        self, *, available: Iterable[Any] | None = None, features: Any = None, draws: int = 10_000
+        self,
+        *,
+        available: Iterable[Any] | None = None,
+        features: Any = None,
+        context: Any = None,
+        draws: int = 10_000,
     ) -> Any:
         """The posterior probability of every arm to be the best one.
 
@@ -85,7 +91,7 @@ class PosteriorPolicy(Policy):
         """
         arms = self._everything if available is None else self.arms.subset(available)
         draws = whole("draws", draws, 1)
-        known = self._posterior(self._round_features(features))
+        known = self._posterior(self._round_features(features, context))
         return self.arms.labelled(chances_of_best(known, self.arms.count, arms, draws))
 
     def scales(self) -> dict[str, float]:

@@ -7,6 +7,7 @@ arm is its posterior mean plus a number of posterior standard deviations, over a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from rolf.arms.table import Arms
 from rolf.errors import InvalidArgument
 from rolf.estimators.varying_posterior import varying_grid
 from rolf.policies.composition import Params
+from rolf.policies.contexts import Context
 from rolf.policies.posterior_policy import PosteriorPolicy, known_noise, posterior_rule
 from rolf.types import Seed
 
@@ -35,6 +37,9 @@ class RoLFBayesVarying(PosteriorPolicy):
         explore: the share of decisions that is drawn uniformly from the available arms.
         width: the bonus of an arm of which little is known, in posterior standard deviations, in
             the first rounds.
+        context: names or number of the entries of a context that comes with every ``ask`` in the
+            place of features, which then follow from it and from those of the arms: the products of
+            (1, context) and (1, features). Entries are best of size about 1.
         seed: of this policy's own draws, which by default only break ties.
 
     >>> policy = RoLFBayesVarying([[1.0], [2.0]], seed=1)
@@ -55,11 +60,14 @@ class RoLFBayesVarying(PosteriorPolicy):
         rule: str = "bound",
         explore: float = 0.0,
         width: float = 2.75,
+        context: int | Sequence[str] | None = None,
         seed: Seed = None,
     ) -> None:
         arms = Arms.read(features)
-        sizes = np.abs(arms.features).max(axis=0)
+        self.context = Context.read(context)
+        table = arms.features if self.context is None else self.context.typical(arms.features)
+        sizes = np.abs(table).max(axis=0)
         if ((sizes > 0.0) & (sizes < SMALLEST)).any():
             raise InvalidArgument("features", features, f"columns of size {SMALLEST:g} and above")
-        model = varying_grid(arms.features, known_noise(noise))
+        model = varying_grid(table, known_noise(noise))
         super().__init__(arms, Params(model, posterior_rule(rule, width, horizon, explore)), seed)

@@ -9,12 +9,14 @@ costs O(K d + d^2).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rolf.arms.table import Arms
 from rolf.estimators.varying_ridge import BiasedRidge
 from rolf.policies.base import Policy
 from rolf.policies.composition import Params
+from rolf.policies.contexts import Context
 from rolf.policies.coupling import Coupling
 from rolf.policies.options import rolf_penalty
 from rolf.theory import ridge_exploration
@@ -32,6 +34,9 @@ class RoLFVarying(Policy):
         coupling: what the pseudo-action is drawn around, "action" or "greedy".
         exploration: forced uniform rounds: a number, by default 2K, or "theory".
         penalty: of the ridge; p by default, which is also what "theory" means here.
+        context: names or number of the entries of a context that comes with every ``ask`` in the
+            place of features, which then follow from it and from those of the arms: the products of
+            (1, context) and (1, features). Entries are best of size about 1.
         seed: of this policy's own draws.
 
     >>> table = [[1.0], [2.0]]
@@ -53,10 +58,13 @@ class RoLFVarying(Policy):
         coupling: str = "action",
         exploration: float | str | None = None,
         penalty: float | str | None = None,
+        context: int | Sequence[str] | None = None,
         seed: Seed = None,
     ) -> None:
         arms = Arms.read(features)
+        self.context = Context.read(context)
         count, columns = arms.features.shape
+        columns = columns if self.context is None else self.context.size(columns)
         size = count + columns
         constant = ridge_exploration(size)
         rule = Coupling.checked(

@@ -58,7 +58,7 @@ def _small_copy(policy: Policy) -> Policy | None:
 
 def _rehearse(policy: Policy, state: Any) -> None:
     """Decide and learn twice per arm, and rebuild."""
-    params, features = policy.params, policy.arms.features
+    params, features = policy.params, policy._typical_features()
     everything, rng = np.arange(policy.arms.count), np.random.default_rng(0)
     for round in range(2 * min(policy.arms.count, 10)):
         choice = policy._choose(params, state, features, everything, rng)

@@ -10,7 +10,7 @@ import pandas
 
 import rolf
 from rolf.experiments.experiment import Experiment
-from rolf.experiments.replica import Replica
+from rolf.experiments.replica import Replica, earlier_corrections
 from rolf.experiments.storage.base import Row, Snapshot, log_rows
 
 ARMS = 6
@@ -67,6 +67,7 @@ def current_state(experiment: Experiment) -> Snapshot:
 
 def folded_state(experiment: Experiment, upto: int | None = None) -> Snapshot:
     """The state that follows from the log in its canonical order, to the last bit."""
-    replica = Replica(experiment.record)
-    replica.apply(log_rows(experiment._store, experiment.record, 0, upto))
+    rows = list(log_rows(experiment._store, experiment.record, 0, upto))
+    replica = Replica(experiment.record, corrections=earlier_corrections(rows))
+    replica.apply(rows)
     return replica.dump()

@@ -11,8 +11,10 @@ import rolf
 from rolf.errors import DifferentExperiment, InvalidArgument, UnknownExperiment
 from rolf.experiments.storage.base import (
     CHANGE,
+    CORRECTION,
     DECISION,
     DEFAULT,
+    HISTORY,
     PART,
     REWARD,
     Row,
@@ -69,6 +71,28 @@ class LogContract:
         ]
         assert found[3] == late._replace(seq=5)
         assert store.find(id, []) == []
+
+    def test_histories_and_corrections_have_places_of_their_own(self, url: str) -> None:
+        experiment = create_experiment(url, policy="ucb")
+        store, id = experiment._store, experiment.record.id
+        change = Row(0, CHANGE, 1, 5.0, features='{"retire": [0]}')
+        history = Row(0, HISTORY, 1, 5.0, features="{}")
+        reward = decision_row(1).rewarded(REWARD, 1.5, 6.0)
+        assert store.append(id, [decision_row(1), change, history, reward]) == 4
+        assert store.append(id, [history]) is None
+        first = reward.corrected(2.5, "wrong", 7.0, refold=False)
+        second = first.corrected(3.5, "wrong again", 8.0, refold=True)
+        assert store.append(id, [first]) == 5
+        assert store.append(id, [first._replace(reward=9.0)]) is None
+        assert store.append(id, [second]) == 6
+        found = sorted(Row(*row) for row in store.find(id, [1]))
+        assert [(row.kind, row.reward) for row in found] == [
+            (DECISION, None),
+            (REWARD, 1.5),
+            (CORRECTION, 2.5),
+            (CORRECTION, 3.5),
+        ]
+        assert (found[3].correction, found[3].details["was"]) == (2, 2.5)
 
     def test_values_come_back_to_the_last_bit(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")

@@ -8,9 +8,13 @@ decision it holds
 * its reward: a copy of the decision with the reward and the time it came, so that a reader
   never has to look back. A late reward follows the default reward that it replaces.
 
-One more kind of row changes the arms. No two rows of a log share a place (``Row.place``): a
-number belongs to one decision, and a decision gets one reward, and at most one more in place of
-the default. That is what makes it safe to append without having read what others wrote last.
+* corrections of its reward, if there are any: copies of the reward, each with the reward that
+  takes the place of the one before it, which it names together with the reason.
+
+Two more kinds of rows change the arms, and hold rewards from before the experiment. No two rows of
+a log share a place (``Row.place``): a number belongs to one decision, and a decision gets one
+reward, at most one more in place of the default, and one first correction, one second and so on.
+That is what makes it safe to append without having read what others wrote last.
 
 A store is four operations on logs (``append``, ``settle``, ``read``, ``find``), and the keeping
 of records and snapshots. Tests for every store are in ``rolf.testing.storage``.
@@ -28,10 +32,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from rolf.errors import StorageUnavailable, UnknownExperiment, UnusableStorage
 
-DECISION, REWARD, DEFAULT, CHANGE = 1, 2, 3, 4
+DECISION, REWARD, DEFAULT, CHANGE, HISTORY, CORRECTION = 1, 2, 3, 4, 5, 6
+
+#: kinds of rows that belong to no decision, and have numbers of their own
+APART = (CHANGE, HISTORY)
 
 #: version of the table layout
-SCHEMA = 3
+SCHEMA = 4
 
 #: rows that are read or added at a time: no lock is held for longer than this takes
 PART = 1_000
@@ -52,13 +59,14 @@ LogRow: TypeAlias = tuple[Any, ...]
 class Row(NamedTuple):
     """A row of the log, column by column. Arms are positions; ``features`` is JSON.
 
-    The column ``mark`` means one thing for decisions and another for rewards: read it as
-    ``clock_steps`` or as ``replaces_default``.
+    The column ``mark`` means one thing for decisions, one for rewards and one for corrections:
+    read it as ``clock_steps``, ``replaces_default`` or ``correction``. ``features`` also holds
+    what a change of arms, a history or a correction is about.
     """
 
     seq: int
     kind: int
-    number: int  # of the decision, or of the change
+    number: int  # of the decision, the change or the history
     time: float
     arm: int = 0
     probability: float | None = None
@@ -66,7 +74,8 @@ class Row(NamedTuple):
     pseudo: int = 0
     matched: bool = True
     mark: int = 0
-    features: str | None = None  # if they vary: of all arms for a decision, of its arm for a reward
+    #: if they vary: of all arms for a decision, of its arm for a reward; or of both the context
+    features: str | None = None
     reward: float | None = None
 
     @property
@@ -80,10 +89,24 @@ class Row(NamedTuple):
         return bool(self.mark)
 
     @property
+    def correction(self) -> int:
+        """Of a correction: which one of its decision this is, from 1."""
+        return self.mark
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What a change of arms, a history or a correction is about; of a correction, for
+        instance, the reward that it replaces, ``was``, and the ``reason``."""
+        details: dict[str, Any] = json.loads(self.features or "{}")
+        return details
+
+    @property
     def place(self) -> tuple[int, int]:
         """What no other row of the log may have: its number, and what it is to that number."""
         if self.kind == REWARD and self.mark:
             return self.number, DEFAULT  # as the default reward had the place of the reward
+        if self.kind == CORRECTION:
+            return self.number, CORRECTION + self.mark
         return self.number, REWARD if self.kind == DEFAULT else self.kind
 
     @classmethod
@@ -106,9 +129,23 @@ class Row(NamedTuple):
         self, kind: int, reward: float, time: float, *, replaces_default: bool = False
     ) -> Row:
         """The row that records a reward of this decision."""
-        features = self.features and json.dumps(json.loads(self.features)[self.arm])
+        features = self.features
+        if features and features.startswith("["):
+            features = json.dumps(json.loads(features)[self.arm])
         chosen = self[4:9]  # the arm, its probability, and how it came to be chosen
         return Row(0, kind, self.number, time, *chosen, int(replaces_default), features, reward)
+
+    def corrected(self, reward: float, reason: str, time: float, *, refold: bool) -> Row:
+        """The row that puts another reward in the place of this one, a reward or its correction.
+
+        ``refold``: whether the state must be computed from the whole log again.
+        """
+        features, count = self.features, 1
+        if self.kind == CORRECTION:
+            features, count = self.details["features"], self.correction + 1
+        details = {"was": self.reward, "reason": reason, "refold": refold, "features": features}
+        text = json.dumps(details)
+        return Row(0, CORRECTION, self.number, time, *self[4:9], count, text, reward)
 
 
 COLUMNS = ", ".join(Row._fields)
@@ -196,7 +233,7 @@ class Store(ABC):
 
     @abstractmethod
     def find(self, experiment: int, numbers: Sequence[int]) -> list[LogRow]:
-        """All rows of decisions with these numbers: the decisions and their rewards."""
+        """All rows of decisions with these numbers: decisions, rewards and corrections."""
 
     # --- records ---
 

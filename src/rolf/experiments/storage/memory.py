@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from rolf.errors import UnknownExperiment
 from rolf.experiments.storage.base import (
-    CHANGE,
+    APART,
     HIDDEN,
     PART,
     LogRow,
@@ -33,7 +33,7 @@ class _Experiment:
         row = row._replace(seq=len(self.rows) + 1)
         self.rows.append(row)
         self.places.add(row.place)
-        if row.kind != CHANGE:
+        if row.kind not in APART:
             self.decisions.setdefault(row.number, []).append(row)
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from rolf.errors import StorageError, UnknownExperiment
-from rolf.experiments.storage.base import CHANGE, COLUMNS, PART, LogRow, Row
+from rolf.experiments.storage.base import APART, COLUMNS, PART, LogRow, Row
 from rolf.experiments.storage.postgres_pool import Connection, KeptLocked, pools, prepare_tables
 from rolf.experiments.storage.schema import GIVEN
 from rolf.experiments.storage.sql import MAX_SEQ, READ, Execute, SQLStore, Taken
@@ -31,7 +31,7 @@ FLUSH = b"SELECT pg_logical_emit_message(true, 'rolf', '')"
 TAKE_TURN = f"SELECT {COLUMNS} FROM rolf_turn(%s::int8, %s::int8, %s::int8, {PART})".encode()
 FIND = f"""
 SELECT {COLUMNS} FROM rolf_log
-WHERE experiment + 0 = %s::int8 AND number = ANY(%s::int8[]) AND kind <> {CHANGE}"""
+WHERE experiment + 0 = %s::int8 AND number = ANY(%s::int8[]) AND kind NOT IN {APART}"""
 
 
 class PostgresStore(SQLStore):

@@ -8,7 +8,15 @@ the procedure ``rolf_append`` does.
 
 from __future__ import annotations
 
-from rolf.experiments.storage.base import CHANGE, DECISION, DEFAULT, REWARD, SCHEMA
+from rolf.experiments.storage.base import (
+    CHANGE,
+    CORRECTION,
+    DECISION,
+    DEFAULT,
+    HISTORY,
+    REWARD,
+    SCHEMA,
+)
 
 META = "CREATE TABLE rolf_meta (version INTEGER NOT NULL)"
 
@@ -48,7 +56,8 @@ CREATE TABLE rolf_log (
 #: knows about the tables, cannot take the primary key to find a decision, and scan the whole log.
 PLACES = f"""
 CREATE UNIQUE INDEX rolf_places ON rolf_log ({{log}}, number, (CASE
-    WHEN kind = {DECISION} THEN {DECISION} WHEN kind = {CHANGE} THEN {CHANGE}
+    WHEN kind IN ({DECISION}, {CHANGE}, {HISTORY}) THEN kind
+    WHEN kind = {CORRECTION} THEN kind + mark
     WHEN kind = {REWARD} AND mark > 0 THEN {DEFAULT} ELSE {REWARD} END))"""
 
 SNAPSHOTS = """
@@ -139,6 +148,8 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
     1: (),
     # every kind of row had a place of its own
     2: ("DROP INDEX rolf_numbers", PLACES),
+    # had neither history nor corrections
+    3: ("DROP INDEX rolf_places", PLACES),
 }
 #: the same, for PostgreSQL only
 MIGRATIONS_POSTGRES = {

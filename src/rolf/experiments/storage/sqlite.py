@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rolf.errors import StorageUnavailable, UnknownExperiment
-from rolf.experiments.storage.base import CHANGE, COLUMNS, PART, LogRow, Row
+from rolf.experiments.storage.base import APART, COLUMNS, PART, LogRow, Row
 from rolf.experiments.storage.sql import MAX_SEQ, READ, Execute, SQLStore, Taken
 from rolf.experiments.storage.sqlite_file import files
 from rolf.experiments.storage.urls import invalid_url
@@ -25,7 +25,7 @@ LAST = """
 SELECT (SELECT max(seq) FROM rolf_log WHERE experiment = id) FROM rolf_experiments WHERE id = ?"""
 FIND = f"""
 SELECT {COLUMNS} FROM rolf_log INDEXED BY rolf_places
-WHERE experiment = ? AND number = ? AND kind <> {CHANGE}"""
+WHERE experiment = ? AND number = ? AND kind NOT IN {APART}"""
 
 
 class SQLiteStore(SQLStore):

@@ -1,0 +1,63 @@
+"""Arms of an experiment that come and go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from rolf.errors import InvalidArgument
+from rolf.experiments.parts import Part
+from rolf.experiments.replica import Replica
+from rolf.experiments.roster import Roster
+from rolf.experiments.storage.base import CHANGE, Row
+
+
+class ArmChanges(Part):
+    """The part of an experiment that changes its arms."""
+
+    def add_arms(self, features: Any) -> list[Any]:
+        """Add arms and return their names: rows of features, or a DataFrame or file with names."""
+        before, after = self._change_arms(lambda roster: roster.addition(features))
+        return after.arms.labels[before.arms.count :]
+
+    def retire_arms(self, ids: Any) -> None:
+        """Stop choosing these arms. Rewards of decisions already made can still be told."""
+        self._change_arms(lambda roster: roster.retirement(ids))
+
+    def restore_arms(self, ids: Any) -> None:
+        """Choose retired arms again, with everything that is known about them."""
+        self._change_arms(lambda roster: roster.restoration(ids))
+
+    def update_features(self, features: Any) -> None:
+        """Correct features: a mapping from arms to rows, or a table or file of some or all arms.
+
+        Counts and sums of rewards are kept; whatever follows from them is computed again.
+        """
+        if self._replica.policy.varying:
+            expected = "nothing: features come with every ask"
+            if self._replica.policy.context is not None:
+                expected = (
+                    "nothing: what was learned with others stays; retire the arm and add another"
+                )
+            raise InvalidArgument("features", features, expected)
+        self._change_arms(lambda roster: roster.correction(features))
+
+    def _change_arms(self, describe: Callable[[Roster], dict[str, Any]]) -> tuple[Roster, Roster]:
+        """Record a change of the arms; returns the rosters before and after it."""
+        rosters: tuple[Roster, Roster]
+
+        def change_row() -> list[Row]:
+            nonlocal rosters
+            before = self._replica.roster
+            change = describe(before)
+            after = before.changed(change)
+            rosters = before, after
+            Replica(self._record._replace(features=after.dumps()))  # raises if the policy objects
+            number = self._replica.changes + 1
+            return [Row(0, CHANGE, number, self._now(), features=json.dumps(change))]
+
+        with self._exclusive():
+            self._live.write(change_row)
+            self._live.sync()
+        return rosters

@@ -1,0 +1,170 @@
+"""What an experiment can say about its arms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from rolf.arms.table import Arms
+from rolf.checks import between, whole
+from rolf.errors import ExperimentError
+from rolf.estimators.mixture import chances_of_best, intervals
+from rolf.experiments.parts import Part
+from rolf.experiments.roster import Roster
+from rolf.experiments.status import ArmRecord, Counts, Status, arm_records, capture, status_from
+from rolf.experiments.storage.base import log_rows
+from rolf.experiments.timeline import read_outcomes
+from rolf.policies.operations import estimate, probabilities
+from rolf.policies.posterior_policy import PosteriorPolicy
+from rolf.types import FloatArray
+
+
+class Beliefs(Part):
+    """The part of an experiment that reads, and records nothing but default rewards."""
+
+    @property
+    def _arms(self) -> Arms:
+        return self._replica.roster.arms
+
+    def estimates(self, *, features: Any = None, context: Any = None) -> Any:
+        """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
+        with self._current():
+            return self._arms.labelled(self._estimates(features, context))
+
+    def _estimates(self, features: Any, context: Any) -> FloatArray:
+        params, table = self._replica.policy.params, self._round_features(features, context)
+        return np.array(estimate(params, self._replica.state, table))
+
+    def _round_features(self, features: Any, context: Any) -> FloatArray:
+        policy = self._replica.policy
+        if policy.varying and policy.context is None and context is None:
+            return self._arms.round_features(features)  # whose arms may have names
+        return policy._round_features(features, context)
+
+    def rank(self, k: int | None = None, *, features: Any = None, context: Any = None) -> list[Any]:
+        """The ``k`` best arms by estimate, best first, without retired ones; all by default."""
+        with self._current() as replica:
+            positions = replica.roster.positions
+            count = positions.size if k is None else whole("k", k, 1)
+            values = self._estimates(features, context)[positions]
+            order = np.argsort(-values, kind="stable")[:count]
+            return [self._arms.labels[arm] for arm in positions[order]]
+
+    def probabilities(
+        self,
+        *,
+        available: Iterable[Any] | None = None,
+        features: Any = None,
+        context: Any = None,
+        draws: int = 10_000,
+    ) -> Any:
+        """Each arm's chance in the next ``ask``; 0 for retired arms.
+
+        Exact, except for Thompson sampling, where it is the share of ``draws`` posterior draws.
+        Reading it changes no later decision.
+        """
+        draws = whole("draws", draws, 1)
+        with self._current() as replica:
+            arms = replica.roster.available(available)
+            table, params = self._round_features(features, context), replica.policy.params
+            out = np.zeros(self._arms.count)
+            out[arms] = probabilities(params, replica.state, table, arms, draws)
+            return self._arms.labelled(out)
+
+    def intervals(self, level: float = 0.9, *, features: Any = None, context: Any = None) -> Any:
+        """Posterior intervals of the arms' mean rewards, for policies with a posterior.
+
+        Each holds the mean with probability ``level``, as much below as above. An array (K, 2), or
+        a table with columns low and high for labelled arms. Unbounded while fewer than two
+        different rewards have come.
+        """
+        level = between("level", level, 0.0, 1.0)
+        with self._current():
+            known = self._posterior_policy()._posterior(self._round_features(features, context))
+            ends = intervals(known, self._arms.count, level)
+            return self._arms.labelled(ends, ("low", "high"))
+
+    def best(
+        self,
+        *,
+        available: Iterable[Any] | None = None,
+        features: Any = None,
+        context: Any = None,
+        draws: int = 10_000,
+    ) -> Any:
+        """The posterior probability of every arm to be the best one that is not retired, for
+        policies with a posterior: the share of ``draws`` in which it is."""
+        draws = whole("draws", draws, 1)
+        with self._current() as replica:
+            known = self._posterior_policy()._posterior(self._round_features(features, context))
+            arms = replica.roster.available(available)
+            return self._arms.labelled(chances_of_best(known, self._arms.count, arms, draws))
+
+    def _posterior_policy(self) -> PosteriorPolicy:
+        policy = self._replica.policy
+        if not isinstance(policy, PosteriorPolicy):
+            raise ExperimentError(
+                f"{self._replica.record.policy} has no posterior, from which this follows; "
+                "status() shows that of RoLF-Bayes given the same rewards"
+            )
+        return policy
+
+    def status(
+        self,
+        *,
+        features: Any = None,
+        context: Any = None,
+        control: Any = None,
+        timeline: bool = False,
+    ) -> Status:
+        """Counts of decisions and rewards, every arm's plays and estimate, and the uplift.
+
+        Args:
+            features: (K, d) features of a round, for policies that take them.
+            context: of a round, for experiments with contexts.
+            control: an arm to compare with; by default an equal share of all active arms.
+            timeline: read the whole log for rewards over time. Where features come with every
+                ask, the uplift needs it too.
+        """
+        with self._current() as replica:
+            given = features is not None or context is not None
+            view = capture(replica, self._round_features(features, context) if given else None)
+            last = replica.last
+        outcomes = None
+        if timeline:
+            rows = log_rows(self._store, self._record, 0, last)
+            outcomes = read_outcomes(Roster.loads(self._record.features), rows)
+        with interrupts_recognised():  # asks need not wait for this
+            return status_from(self._record.name, view, control, outcomes)
+
+    def counts(self) -> Counts:
+        """How many decisions were made and how many rewards told, without any estimates."""
+        with self._exclusive():
+            self._live.sync()
+            return Counts(sum(self._replica.asked), sum(self._replica.told))
+
+    def arms(self) -> list[ArmRecord]:
+        """Every arm, retired ones included, with its features and how often it was played."""
+        with self._exclusive():
+            self._live.sync()
+            return arm_records(self._replica)
+
+    def roster(self) -> Roster:
+        """The table of all arms as it is now, and which of them are active."""
+        with self._exclusive():
+            self._live.sync()
+            return self._replica.roster
+
+
+@contextmanager
+def interrupts_recognised() -> Iterator[None]:
+    """Compiled code reports an interrupt as a SystemError."""
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise

@@ -1,0 +1,40 @@
+"""What the parts of an experiment, each in a file of its own, need of the whole."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from rolf.experiments.live import LiveReplica
+from rolf.experiments.replica import Replica
+from rolf.experiments.storage.base import Record, Store
+
+
+class Part(ABC):
+    """A part of an experiment."""
+
+    _live: LiveReplica
+    _store: Store
+    _record: Record
+    _now: Callable[[], float]
+
+    @property
+    def _replica(self) -> Replica:
+        return self._live.replica
+
+    @abstractmethod
+    def _exclusive(self) -> AbstractContextManager[None]:
+        """One call at a time."""
+
+    @abstractmethod
+    def _expire_all(self) -> None:
+        """Give all default rewards that are due."""
+
+    @contextmanager
+    def _current(self) -> Iterator[Replica]:
+        """The replica, once it knows everything that was told before."""
+        self._expire_all()
+        with self._exclusive():
+            self._live.sync()
+            yield self._replica

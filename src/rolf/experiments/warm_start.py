@@ -1,0 +1,75 @@
+"""An experiment that starts from what is known from before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from rolf.experiments.parts import Part
+from rolf.experiments.past import Past, check_source, checked_source
+from rolf.experiments.storage.base import HISTORY, Row
+
+
+class WarmStart(Part):
+    """The part of an experiment that learns from history."""
+
+    def learn(
+        self,
+        arms: Any,
+        rewards: Any,
+        *,
+        features: Any = None,
+        context: Any = None,
+        probabilities: Any = None,
+        source: str | None = None,
+    ) -> int:
+        """Learn from rewards of before the experiment; durable when this returns.
+
+        They are no decisions and have no ids, and ``status`` counts them apart, as history. All of
+        them are learned or none. As for ``Policy.learn``, they count as rounds, and towards RoLF's
+        forced exploration.
+
+        Args:
+            arms: the arm of each past round, by its name.
+            rewards: its reward.
+            features: (n, d) features that each had, for policies that take them with every ask.
+            context: (n, m) context that each had, for policies that were created with one.
+            probabilities: with which chance each was chosen, for policies that weigh rewards by
+                it; uniform by default.
+            source: a name for where they come from. The same rounds from the same source are
+                learned once, however often they are sent; other rounds from it are refused.
+
+        Returns:
+            How many rounds were learned; 0 if they were known.
+        """
+        source = checked_source(source)
+        listed = list(arms) if isinstance(arms, Iterator) else arms
+        values = list(rewards) if isinstance(rewards, Iterator) else rewards
+        learned = 0
+
+        def history_row() -> list[Row]:
+            nonlocal learned
+            replica = self._replica
+            known = replica.roster.arms
+            past = Past.checked(
+                replica.policy,
+                known,
+                listed,
+                values,
+                features=features,
+                context=context,
+                probabilities=probabilities,
+            )
+            text = past.dumps(source)
+            if check_source(replica.sources, source, json.loads(text)):
+                learned = 0
+                return []
+            past.check_fits(replica.policy)
+            learned = past.size
+            return [Row(0, HISTORY, replica.histories + 1, self._now(), features=text)]
+
+        with self._exclusive():
+            self._live.write(history_row)
+            self._live.sync()
+        return learned
