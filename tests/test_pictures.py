@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,13 +61,22 @@ def distance(first, second):
     return np.abs(np.subtract(to_rgb(first), to_rgb(second))).max()
 
 
-@pytest.mark.parametrize("key", figures())
+def example_labels():
+    example = Path(__file__).parent.parent / "examples" / "paper.toml"
+    return list(tomllib.loads(example.read_text())["policies"])
+
+
+def figure_labels(key):
+    return list(dict.fromkeys(itertools.chain(*(p.policies for p in figures()[key].panels))))
+
+
+@pytest.mark.parametrize("key", ["example", *figures()])
 def test_no_two_curves_of_a_figure_look_alike(key):
     """They differ in colour, visibly."""
-    labels = list(dict.fromkeys(itertools.chain(*(p.policies for p in figures()[key].panels))))
+    labels = example_labels() if key == "example" else figure_labels(key)
     colours = [style[0] for style in line_styles(labels)]
     for first, second in itertools.combinations(colours, 2):
-        assert distance(first, second) > 0.12
+        assert distance(first, second) > 0.12, (first, second)
 
 
 def test_many_unknown_policies():

@@ -23,7 +23,7 @@ POLICIES = {
     "ucb": "#000000",
     "linucb": "#009E73",
     "lints": "#CC79A7",
-    "drlasso": "#7F7F7F",
+    "drlasso": "#8B5A2B",
     "oful": "#E69F00",
     "rolfvarying": "#332288",
     "betats": "#44AA99",
