@@ -11,6 +11,7 @@ from rich.console import Console
 
 from rolf.cli.common import (
     JSON,
+    MISSING,
     NAME,
     POLICY,
     URL,
@@ -21,6 +22,7 @@ from rolf.cli.common import (
     open_existing,
     print_json,
     read_options,
+    split_names,
     warnings_as_notes,
 )
 from rolf.errors import DecisionError, InvalidArgument, RolfError
@@ -57,6 +59,7 @@ def new(
     seed: SEED = None,
     default_reward: DEFAULT_REWARD = None,
     reward_after: REWARD_AFTER = None,
+    missing: MISSING = "impute",
     as_json: JSON = False,
 ) -> None:
     """Create an experiment in a database."""
@@ -65,8 +68,10 @@ def new(
     from rolf.experiments.roster import Roster
 
     policy_options = read_options(options)
+    with errors_name_options("missing"):
+        reading = understand(features, missing=missing)
     with warnings_as_notes():
-        reading = understand(features)
+        reading.warn()
     arms = reading.arms
     with create(
         url,
@@ -92,7 +97,11 @@ def ask(
     name: NAME,
     n: Annotated[int, typer.Option("-n", min=1, help="How many decisions.")] = 1,
     available: Annotated[
-        str | None, typer.Option(help="Choose among these arms, separated by commas; else all.")
+        list[str] | None,
+        typer.Option(
+            help="Choose among these arms; else all. Separated by commas, or one at a time; names "
+            "with commas in quotes: '\"red, large\",blue'."
+        ),
     ] = None,
     features: Annotated[
         Path | None, typer.Option(help="Features of this round, for policies that need them.")
@@ -103,13 +112,13 @@ def ask(
     with open_existing(url, name) as experiment:
         arms = experiment.roster().arms
         choice = round_features = None
-        if available is not None:
-            names = [part.strip() for part in available.split(",")]
-            choice = find_labels(names, arms, "--available")
+        if available:
+            choice = find_labels(split_names(available, arms), arms, "--available")
         if features is not None:
             from rolf.arms.reading import read_rows
 
-            rows = read_rows(features, arms)
+            with warnings_as_notes():
+                rows = read_rows(features, arms)
             order = [rows.position(str(label), "--features") for label in arms.labels]
             round_features = rows.features[order]
         decisions = experiment.ask(n, available=choice, features=round_features)
@@ -215,14 +224,15 @@ def import_experiment(
     seed: SEED = None,
     default_reward: DEFAULT_REWARD = None,
     reward_after: REWARD_AFTER = None,
+    missing: MISSING = "impute",
     as_json: JSON = False,
 ) -> None:
     """Create a new experiment from an exported log; decisions keep their ids."""
     from rolf.arms.reading import read_arms
     from rolf.experiments.transfer import import_log
 
-    with warnings_as_notes():
-        arms = None if features is None else read_arms(features)
+    with warnings_as_notes(), errors_name_options("missing"):
+        arms = None if features is None else read_arms(features, missing=missing)
     with errors_name_options("features", "policy", "options", "default_reward"):
         experiment = import_log(
             url,
