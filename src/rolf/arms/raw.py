@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rolf.arms.delimited import Cells, read_cells
 from rolf.arms.files import PARQUET, check_csv, read_table, reading_errors
 from rolf.arms.parsing import amount, is_blank, looks_like_date, typed_number
@@ -23,6 +25,8 @@ ID = re.compile(r"(^|[\W_])(id|sku|ean|gtin|asin|isbn|upc|uuid|guid|nr|code)\W*$
 CAMEL_ID = re.compile(r"[a-z](Id|ID|Nr)$")
 #: a first column with fewer different cells than this does not name the arms
 MOSTLY = 0.8
+#: types of cells that are none
+NESTED = (bytes, list, tuple, dict, set, np.ndarray)
 #: cells that a message shows
 MAX_SHOWN = 50
 
@@ -131,6 +135,10 @@ def read_raw(
         if name != chosen and (table.index is not None or name not in UNNAMED_INDEX)
     }
     _check_labels(report, chosen or "the index")
+    for name, cells in list(columns.items()):
+        if nested := {i: cell for i, cell in enumerate(cells) if isinstance(cell, NESTED)}:
+            report.wrong_cells(name, nested, "numbers, text or dates")
+            columns[name] = [None] * len(cells)
     if table.cells is not None:
         for row, count in table.cells.ragged:
             wanted = f"{len(table.cells.header)}, as in the header; a cell that holds the separator"
@@ -158,6 +166,8 @@ def _check_labels(report: Report, key: str) -> None:
 def _file(path: Path) -> _Source:
     if path.suffix.lower() in PARQUET:
         table = read_table(path)
+        if binary := [each.name for each in table.schema if "binary" in str(each.type)]:
+            table = read_table(path, binary)  # as text, or refused
         index = (table.schema.pandas_metadata or {}).get("index_columns", [])
         named = [name for name in index if name in table.column_names]
         _check_names(str(path), table.column_names)

@@ -209,12 +209,12 @@ class _Fit:
         there = present(cells)
         if not there:
             return self._left_out(name, "all its cells are empty")
+        if all(_is_truth(cell) for cell in there):
+            return Flag(name).fitted(cells, self.refuse)
         if is_id(name, cells):
             return self._left_out(name, "it is different for every arm, as an id is")
         if categorical:
             return self._category(name, cells)
-        if all(_is_truth(cell) for cell in there):
-            return Flag(name).fitted(cells, self.refuse)
         if sum(map(parsing.looks_like_date, there)) >= MOST * len(there):
             return self._date(name, cells)
         numbers = [cell for cell in there if _is_number(cell)]

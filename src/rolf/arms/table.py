@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,6 +91,8 @@ class Arms:
         if isinstance(features, Arms):
             return features
         if is_table(features):
+            if isinstance(features, str | Path) and not Path(features).exists():
+                raise InvalidArgument("features", str(features), "a (K, d) table, or its file")
             return read_arms(features)
         labels = index_labels(features)
         table = number_table(features)
