@@ -86,9 +86,9 @@ NOTES = [
     "is not UTF-8; read as Latin-1, in the form that Windows writes",
     "EAN: left out, as it is different for every arm, as an id is",
     "Marke: 38 categories for 60 arms; the 31 of a single arm are put together as other",
-    "Preis: 3 of 60 cells are empty (rows 6, 19, 42); read as 33.99 €, the median, and marked by "
+    "Preis: 3 of 60 cells are empty, in rows 6, 19, 42; read as 33.99 €, the median, and marked by "
     "the column Preis=missing",
-    "Farbe: 2 of 60 cells are empty (rows 10, 23); they are a category of their own, missing",
+    "Farbe: 2 of 60 cells are empty, in rows 10, 23; read as a category, missing",
 ]
 
 
@@ -125,7 +125,7 @@ def test_what_was_done_is_shown(products, url):
     assert shown["Einführung"] == "dates, as days since 2024-01-01"
     assert shown["Marke"].startswith("text, 8 categories: Marke 0, Marke 1,")
     assert json.loads(invoke("arms", url, "x", "--columns", "--json").stdout).keys() == {
-        *HEADER.split(";")[1:-1]
+        *HEADER.split(";")[:-1]
     }
 
 
@@ -142,7 +142,7 @@ def test_later_arms_are_read_in_the_same_way(products, url, tmp_path):
     assert done.stdout == 'added: "Rock, kurz", Rock\n'
     assert done.stderr.splitlines() == [
         f"note: {more}: Marke: 'Neu' in row 2 (arm Rock, kurz) is new here; read as other",
-        f"note: {more}: Preis: 1 of 2 cells are empty (row 2 (arm Rock, kurz)); read as 33.99 €, "
+        f"note: {more}: Preis: 1 of 2 cells is empty, in row 2 (arm Rock, kurz); read as 33.99 €, "
         "the median when the experiment began, and marked by the column Preis=missing",
         f"note: {more}: Farbe: 'rosa' in row 2 (arm Rock, kurz) is new here; read like missing, "
         "which has no column of its own",
@@ -164,7 +164,7 @@ def test_later_arms_are_read_in_the_same_way(products, url, tmp_path):
             | {"Einführung": [pandas.Timestamp(2024, 1, 3, 12)], "Gewicht": [1], "Lager": [True]},
             index=["Rock"],
         )
-        with pytest.warns(RolfWarning, match="Preis: 1 of 1 cells are empty"):
+        with pytest.warns(RolfWarning, match="Preis: 1 of 1 cells is empty"):
             experiment.update_features(frame)
     corrected = arm_of(url, "Rock")
     assert (corrected["Preis"], corrected["Preis=missing"]) == (33.99, 1)
@@ -191,7 +191,7 @@ def test_the_recipe_outlives_snapshots_exports_and_backups(products, url, tmp_pa
     more = table_of(tmp_path, rows, "more.csv")
     for copy in copies:
         assert copy.roster().arms.recipe == recipe
-        with pytest.warns(RolfWarning, match=r"Preis: 1 of 1 cells are empty \(row 2"):
+        with pytest.warns(RolfWarning, match=r"Preis: 1 of 1 cells is empty, in row 2"):
             assert copy.add_arms(more) == ["Rock"]
         assert copy.roster().arms.features[-1, copy.roster().arms.columns.index("Preis")] == 33.99
         copy.close()

@@ -224,7 +224,7 @@ def test_frames_are_read_like_files(tmp_path, library):
     assert arms.recipe.columns == by_file.recipe.columns
     with pytest.warns(RolfWarning) as caught:
         policy = rolf.UCB(frame, seed=0)
-    words = "features: price: 1 of 4 cells are empty (row 1 (arm a2)); read as 2.5"
+    words = "features: price: 1 of 4 cells is empty, in row 1 (arm a2); read as 2.5"
     assert str(caught[0].message).startswith(words)
     assert policy.ask().arm in data["sku"]
     with pytest.warns(RolfWarning) as caught:

@@ -80,8 +80,7 @@ class Quantity(Column):
         marker = f"{self.name}={MISSING}"
         marked = self.fill is not None and self.missing > 0
         if blank and self.fill is not None:
-            count = f"{len(blank)} of {len(cells)} cells are empty ({report.places(blank)})"
-            text = f"{count}; read as {self._shown(self.fill)}, the median"
+            text = f"{report.empty(blank)}; read as {self._shown(self.fill)}, the median"
             if known is not None:
                 text += " when the experiment began"
             if marked and (known is None or marker in known):
@@ -248,8 +247,7 @@ class Category(Column):
         known_texts = own | {*self.rare}
         unseen = [i for i, text in enumerate(texts) if text not in known_texts]
         if known is None and blank and not self.refuse:
-            count = f"{len(blank)} of {len(cells)} cells are empty ({report.places(blank)})"
-            report.note(self.name, f"{count}; they are a category of their own, {MISSING}")
+            report.note(self.name, f"{report.empty(blank)}; read as a category, {MISSING}")
         if known is not None and unseen:
             self._note_unseen([(i, texts[i]) for i in unseen], report, known)
         read = np.array([text if text in own else OTHER for text in texts])
@@ -267,13 +265,14 @@ class Category(Column):
     ) -> None:
         cells = ", ".join(f"{text!r} in {report.where(i)}" for i, text in unseen[:10])
         more = f" and {len(unseen) - 10} more" if len(unseen) > 10 else ""
-        base = [slot for slot in self.slots if f"{self.name}={slot}" not in known]
+        own = [slot for slot in self.slots if f"{self.name}={slot}" in known]
+        base = [slot for slot in self.slots if slot not in own]
         if OTHER in self.slots:
             read = f"read as {OTHER}"
-        elif base:
-            read = f"read like {' or '.join(base)}, which has no column of its own"
+        elif len(base) == 1:
+            read = f"read like {base[0]}, which has no column of its own"
         else:
-            read = f"read as none of {listed(self.categories)}"
+            read = f"read as none of {listed(own or base)}"
         report.note(self.name, f"{cells}{more} is new here; {read}")
 
     def words(self, known: Collection[str]) -> str:

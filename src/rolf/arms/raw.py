@@ -59,8 +59,12 @@ class Report:
     def where(self, position: int) -> str:
         return f"row {self.rows[position]} (arm {self.labels[position]})"
 
-    def places(self, positions: Sequence[int]) -> str:
-        return self.where(positions[0]) if len(positions) == 1 else self._rows(positions)
+    def empty(self, positions: Sequence[int]) -> str:
+        """How many cells of a column are empty, and where."""
+        count = f"{len(positions)} of {len(self.rows)} cells"
+        if len(positions) == 1:
+            return f"{count} is empty, in {self.where(positions[0])}"
+        return f"{count} are empty, in {self._rows(positions)}"
 
     def _rows(self, positions: Sequence[int]) -> str:
         rows = [str(self.rows[i]) for i in positions]

@@ -104,7 +104,8 @@ class Recipe:
 
     def describe(self, known: Collection[str]) -> dict[str, str]:
         """What was done to each of the user's columns, in words."""
-        return {column.name: column.words(known) for column in self.columns}
+        words = {} if self.key is None else {self.key: "names of the arms"}
+        return words | {column.name: column.words(known) for column in self.columns}
 
     # --- as plain data ---
 
