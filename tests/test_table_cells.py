@@ -12,6 +12,7 @@ import rolf
 from rolf.arms.reading import read_arms, read_rows, understand
 from rolf.errors import InvalidArgument, RolfWarning
 from rolf.evaluation.logs import read_log
+from rolf.experiments.roster import Roster
 from test_messy_tables import quietly, table_of
 
 # --- files ---------------------------------------------------------------------------------------
@@ -57,11 +58,11 @@ def test_what_is_no_table_is_refused(tmp_path, data):
 
 
 def test_logs_come_like_that_too(tmp_path):
-    rows = "Größe 1;0,5;1,25\nGröße 2;0,25;0\n"
+    rows = "Größe 1;0,5;1,25\nGröße 2;0,25;0\nGröße 2;0,25;\n"
     path = table_of(tmp_path, f"arm;probability;reward\n{rows}".encode("cp1252"))
     log = read_log(path)
     assert (log.arms, log.rewards.tolist()) == (["Größe 1", "Größe 2"], [1.25, 0])
-    assert log.probabilities.tolist() == [0.5, 0.25]
+    assert (log.probabilities.tolist(), log.unrewarded) == ([0.5, 0.25], 1)
 
 
 # --- numbers and dates ---------------------------------------------------------------------------
@@ -250,6 +251,25 @@ def test_dates_and_categories_of_a_frame():
     arms = quietly(frame)
     assert arms.columns == ["day", "day=missing", "store=10"]
     assert arms.features.tolist() == [[0, 0, 1], [2, 0, 0], [1, 1, 1]]
+
+
+def test_numbers_alone_are_read_by_the_recipe_too(tmp_path):
+    """A frame of numbers may have the user's columns, or those of the experiment."""
+    roster = Roster(
+        quietly(table_of(tmp_path, "arm,sku,u,since\na,7,1,2024-01-01\nb,8,,2024-01-03\n"))
+    )
+    assert roster.arms.columns == ["u", "u=missing", "since"]
+    raw = pandas.DataFrame({"sku": [9], "since": [5], "u": [3]}, index=["c"])
+    assert roster.addition(raw)["add"] == {"labels": ["c"], "features": [[3, 0, 5]]}
+    own = pandas.DataFrame([[1, 0.5, 6.5]], index=["c"], columns=["u=missing", "u", "since"])
+    assert roster.addition(own)["add"]["features"] == [[0.5, 1, 6.5]]
+
+
+def test_whole_numbers_beside_missing_ones_are_the_same_categories():
+    stores = pandas.DataFrame({"store": pandas.Categorical([10, 20, 10])}, index=["a", "b", "c"])
+    arms = read_arms(stores)
+    later = pandas.DataFrame({"store": [20.0]}, index=["d"])
+    assert read_rows(later, arms).features.tolist() == [[0, 1]]
 
 
 def test_a_column_of_lists_is_refused():

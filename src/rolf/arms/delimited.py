@@ -26,6 +26,7 @@ class Layout(NamedTuple):
 
     encoding: str = "utf-8-sig"
     separator: str = ","
+    mark: str = "."  # the decimal mark of most numbers
     first_line: int = 0  # one line says "sep=;" in files for Excel
 
 
@@ -60,7 +61,7 @@ def find_layout(start: bytes, encoding: str) -> Layout:
     """
     text = start[:SAMPLE].decode(encoding, "replace")
     if stated := re.match(r"sep=(.)\r?\n", text):
-        return Layout(encoding, stated[1], 1)
+        return Layout(encoding, stated[1], _mark(text, stated[1]), 1)
     if len(start) > SAMPLE:
         text = text[: text.rfind("\n") + 1] or text
     best = (0.0, 0, ",")
@@ -73,7 +74,14 @@ def find_layout(start: bytes, encoding: str) -> Layout:
         if width > 1:
             fitting = Counter(map(len, rows))[width] / len(rows)
             best = max(best, (fitting, width, separator), key=lambda each: each[:2])
-    return Layout(encoding, best[2])
+    return Layout(encoding, best[2], _mark(text, best[2]))
+
+
+def _mark(text: str, separator: str) -> str:
+    """The decimal mark of most numbers that are cells of their own."""
+    cut = re.escape(separator)
+    marks = Counter(re.findall(rf"(?:{cut}|^)[-+]?\d+([.,])\d+(?={cut}|\r?$)", text, re.MULTILINE))
+    return "," if separator != "," and marks[","] > marks["."] else "."
 
 
 def read_cells(path: Path, layout: Layout) -> Cells:
@@ -96,6 +104,4 @@ def read_cells(path: Path, layout: Layout) -> Cells:
                 numbers.append(number)
     except (UnicodeDecodeError, csv.Error) as error:
         raise RolfError(f"{path}: is neither CSV nor Parquet ({error})") from None
-    if not header:
-        raise RolfError(f"{path}: is neither CSV nor Parquet (the file is empty)")
     return Cells(layout, header, rows, numbers, ragged)

@@ -185,7 +185,7 @@ def _read_csv(path: Path, text: Sequence[str]) -> pa.Table:
             encoding=layout.encoding.replace("utf-8-sig", "utf8"), skip_rows=layout.first_line
         ),
         parse_options=csv.ParseOptions(delimiter=layout.separator),
-        convert_options=csv.ConvertOptions(column_types=types),
+        convert_options=csv.ConvertOptions(column_types=types, decimal_point=layout.mark),
     )
     for i, field in enumerate(table.schema):
         if pa.types.is_string(field.type):
@@ -257,7 +257,7 @@ def numbers(path: str | Path, table: pa.Table, name: str) -> FloatArray:
     try:
         values = np.array(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        values = _written_numbers(column.to_pylist())
+        values = written_numbers(column.to_pylist())
     bad_rows = np.flatnonzero(~np.isfinite(values)).tolist()
     if bad_rows:
         row = bad_rows[0]
@@ -267,7 +267,7 @@ def numbers(path: str | Path, table: pa.Table, name: str) -> FloatArray:
     return values
 
 
-def _written_numbers(values: Sequence[Any]) -> FloatArray:
+def written_numbers(values: Sequence[Any]) -> FloatArray:
     """Numbers with a decimal point or, if more of them fit it, a decimal comma."""
     amounts = [None if value is None else amount(value) for value in values]
     digits = [each[0] for each in amounts if each is not None]

@@ -173,7 +173,10 @@ class Date(Quantity):
         order, _ = parsing.day_order(cells, self.order)
         moments = [parsing.moment(cell, order) for cell in cells]
         start = datetime.fromisoformat(self.origin)
-        return [math.nan if each is None else parsing.days_between(start, each) for each in moments]
+        return [
+            _typed(cell) if each is None else parsing.days_between(start, each)  # days already
+            for cell, each in zip(cells, moments, strict=True)
+        ]
 
     def _shown(self, value: float) -> str:
         return f"day {value:.6g}"
@@ -258,7 +261,7 @@ class Category(Column):
         text = str(cell)
         if text in self.categories:
             return text
-        return MISSING if is_blank(cell, BLANK_TEXTS) else text.strip()
+        return MISSING if is_blank(cell, BLANK_TEXTS) else parsing.as_text(cell)
 
     def _note_unseen(
         self, unseen: list[tuple[int, str]], report: Report, known: Collection[str]

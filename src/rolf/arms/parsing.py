@@ -48,6 +48,12 @@ def is_blank(value: Any, blanks: Iterable[str] = ("",)) -> bool:
     return value is None or (isinstance(value, float | np.floating) and math.isnan(value))
 
 
+def as_text(value: Any) -> str:
+    """A cell as a category; beside missing cells, pandas makes 10 a 10.0."""
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if whole else str(value).strip()
+
+
 # --- numbers -----------------------------------------------------------------------------------
 
 

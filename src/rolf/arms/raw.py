@@ -15,7 +15,7 @@ from rolf.arms.delimited import Cells, read_cells
 from rolf.arms.files import PARQUET, check_csv, read_table, reading_errors
 from rolf.arms.parsing import amount, is_blank, looks_like_date, typed_number
 from rolf.arms.table import index_labels
-from rolf.errors import InvalidArgument, InvalidTable
+from rolf.errors import InvalidArgument, InvalidTable, RolfError
 
 KEY_COLUMNS = ("arm", "item_id", "id")  # that name the arms
 UNNAMED_INDEX = ("", "Unnamed: 0", "__index_level_0__")  # pandas' names for one in a file
@@ -180,6 +180,8 @@ def _file(path: Path) -> _Source:
         return _Source(str(path), columns, rows, index_column=named[0] if named else None)
     with reading_errors(path):
         cells = read_cells(path, check_csv(path))
+    if not cells.header:
+        raise RolfError(f"{path}: is neither CSV nor Parquet (the file is empty)")
     notes = []
     if cells.layout.encoding in ("cp1252", "latin-1"):
         notes.append(f"{path}: is not UTF-8; read as Latin-1, in the form that Windows writes")

@@ -172,6 +172,11 @@ def is_table(features: Any) -> bool:
     return not plain or (counting and named_by_column(cells))
 
 
+def needs_recipe(features: Any, like: Arms) -> bool:
+    """Whether ``read_rows`` must read rows for an existing table of arms."""
+    return is_table(features) or (like.recipe is not None and is_frame(features))
+
+
 def _numeric(dtype: Any) -> bool:
     """Whether a type of pandas or polars is one of numbers."""
     if hasattr(dtype, "kind"):

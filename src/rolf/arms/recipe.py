@@ -258,7 +258,7 @@ class _Fit:
         return Date(name, order=order, origin=origin).fitted(cells, self.refuse)
 
     def _category(self, name: str, cells: Sequence[Any]) -> Column:
-        texts = [str(cell).strip() for cell in cells if not is_blank(cell, BLANK_TEXTS)]
+        texts = [parsing.as_text(cell) for cell in cells if not is_blank(cell, BLANK_TEXTS)]
         missing = len(cells) - len(texts)
         counts = Counter(texts)
         rare = sorted(text for text, count in counts.items() if count == 1)

@@ -145,9 +145,9 @@ class Arms:
         if features is None:
             raise InvalidArgument("features", None, f"the round's features, {self.features.shape}")
         if self.recipe is not None:
-            from rolf.arms.reading import is_table, read_rows
+            from rolf.arms.reading import needs_recipe, read_rows
 
-            if is_table(features):
+            if needs_recipe(features, self):
                 features = self._in_order(read_rows(features, self))
         if self.named and hasattr(features, "reindex"):  # rows and columns by name, in any order
             if len(features.index) != self.count or set(features.index) != set(self.labels):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -25,9 +25,8 @@ from rolf.cli.common import (
     split_names,
     warnings_as_notes,
 )
-from rolf.errors import DecisionError, InvalidArgument, RolfError
+from rolf.errors import DecisionError, InvalidArgument
 from rolf.policies.catalogue import DEFAULT_POLICY
-from rolf.text import as_written
 
 if TYPE_CHECKING:
     from rolf.experiments.experiment import Experiment
@@ -270,25 +269,24 @@ def _tell_file(experiment: Experiment, path: Path) -> int:
 
 
 def _read_rewards(path: Path) -> dict[int, tuple[str, float]]:
-    """Ids and rewards in a file, by the numbers of their lines."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, restval="")
-            reader.fieldnames = [name.strip() for name in reader.fieldnames or []]
-            rows: list[tuple[int, dict[str, Any]]] = [(reader.line_num, row) for row in reader]
-    except OSError as error:
-        raise RolfError(f"{path}: cannot be read ({error.strerror})") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise RolfError(f"{path}: is not text ({error})") from None
-    if not rows:
+    """Ids and rewards in a file, by the numbers of their rows."""
+    from rolf.arms.delimited import read_cells
+    from rolf.arms.files import check_csv, reading_errors, written_numbers
+
+    with reading_errors(path):
+        cells = read_cells(path, check_csv(path))
+    if not cells.rows:
         expected = "a header with id and reward, and rows below it"
         raise InvalidArgument(f"{path}", "no rows", expected)
+    names = [name.strip() for name in cells.header]
+    if not {"id", "reward"} <= {*names}:
+        raise InvalidArgument(f"{path}", names, "columns id and reward")
+    written = [row[names.index("reward")] for row in cells.rows]
     rewards = {}
-    for line, row in rows:
-        try:
-            rewards[line] = as_written(row["id"].strip()), float(row["reward"])
-        except KeyError:
-            raise InvalidArgument(f"{path}", list(row), "columns id and reward") from None
-        except ValueError:
-            raise InvalidArgument(f"{path}, line {line}", row["reward"], "a reward") from None
+    for number, row, reward in zip(
+        cells.numbers, cells.rows, written_numbers(written), strict=True
+    ):
+        if math.isnan(reward):
+            raise InvalidArgument(f"{path}, line {number}", row[names.index("reward")], "a reward")
+        rewards[number] = row[names.index("id")].strip(), float(reward)
     return rewards

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rolf.arms.reading import is_table, read_rows, rows_and_notes, understand
+from rolf.arms.reading import is_table, needs_recipe, read_rows, rows_and_notes, understand
 from rolf.arms.recipe import Recipe
 from rolf.arms.table import Arms, index_labels, number_table
 from rolf.checks import is_text
@@ -120,7 +120,7 @@ class Roster:
 
     def _rows(self, features: Any) -> Arms:
         """Rows for a table like this one."""
-        if is_table(features):
+        if needs_recipe(features, self.arms):
             return self.relabelled(read_rows(features, self.arms))
         if isinstance(features, Arms):
             if features.columns != self.arms.columns:
