@@ -23,8 +23,8 @@ HEADER = "Produkt;EAN;Marke;Preis;Rabatt;Einführung;Farbe;Gewicht;Lager;"
 
 
 def product(i):
-    """A row of the export. Seven brands have four or five products, 31 have one."""
-    brand = f"Marke {i % 7}" if i < 29 else f"Atelier {i}"
+    """A row of the export. Seven brands have four products, one has two, and 30 have one."""
+    brand = f"Marke {i % 7}" if i < 28 else "Duo" if i < 30 else f"Atelier {i}"
     price = {4: "", 17: "k.A.", 40: ""}.get(i, f"1.{200 + i},50 €" if i % 10 == 9 else f"{i},99 €")
     return [
         f"Hemd, Größe {i}" if i % 6 == 0 else f"Hose {i}",
@@ -85,7 +85,7 @@ def quietly(source, **options):
 NOTES = [
     "is not UTF-8; read as Latin-1, in the form that Windows writes",
     "EAN: left out, as it is different for every arm, as an id is",
-    "Marke: 38 categories for 60 arms; the 31 of a single arm are put together as other",
+    "Marke: 38 categories for 60 arms; the 30 of a single arm are put together as other",
     "Preis: 3 of 60 cells are empty, in rows 6, 19, 42; read as 33.99 €, the median, and marked by "
     "the column Preis=missing",
     "Farbe: 2 of 60 cells are empty, in rows 10, 23; read as a category, missing",
@@ -123,7 +123,7 @@ def test_what_was_done_is_shown(products, url):
     words = "numbers in € with a decimal comma; 3 missing, read as 33.99 € and marked by"
     assert shown["Preis"] == f"{words} Preis=missing"
     assert shown["Einführung"] == "dates, as days since 2024-01-01"
-    assert shown["Marke"].startswith("text, 8 categories: Marke 0, Marke 1,")
+    assert shown["Marke"].startswith("text, 9 categories: Duo, Marke 0, Marke 1,")
     assert json.loads(invoke("arms", url, "x", "--columns", "--json").stdout).keys() == {
         *HEADER.split(";")[:-1]
     }

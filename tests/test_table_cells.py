@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import time
 
 import pandas
 import polars
 import pytest
 
 import rolf
+from rolf.arms import files
 from rolf.arms.reading import read_arms, read_rows, understand
 from rolf.errors import InvalidArgument, RolfWarning
 from rolf.evaluation.logs import read_log
@@ -43,6 +45,12 @@ def test_separators_within_cells_do_not_mislead(tmp_path):
     semicolons = "name, lang;u;v\nx, y;1,5;2\nz;2;1,5\n"
     arms = read_arms(table_of(tmp_path, semicolons))
     assert (arms.labels, arms.columns) == (["x, y", "z"], ["u", "v"])
+
+
+def test_bytes_that_windows_does_not_know(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "BLOCK", 8)  # they need not stand where the file stops being UTF-8
+    path = table_of(tmp_path, b"arm,u\n\x81a,1\nb,2\n\xfc,3\n")
+    assert quietly(path).labels == ["\x81a", "b", "ü"]
 
 
 def test_packed_files_are_read(tmp_path):
@@ -96,6 +104,13 @@ def columns_of(folder, cells, *, separator=","):
 )
 def test_numbers_as_people_write_them(tmp_path, cells, values):
     assert columns_of(tmp_path, cells) == (values, [])
+
+
+def test_a_long_cell_is_not_searched_for_numbers(tmp_path):
+    cell = "1" + " " * 100_000 + "x"
+    start = time.process_time()
+    assert read_arms(table_of(tmp_path, f"arm,u,v\na,{cell},1\nb,{cell},2\n")).columns[-1] == "v"
+    assert time.process_time() - start < 5.0
 
 
 @pytest.mark.parametrize(
@@ -263,6 +278,14 @@ def test_numbers_alone_are_read_by_the_recipe_too(tmp_path):
     assert roster.addition(raw)["add"] == {"labels": ["c"], "features": [[3, 0, 5]]}
     own = pandas.DataFrame([[1, 0.5, 6.5]], index=["c"], columns=["u=missing", "u", "since"])
     assert roster.addition(own)["add"]["features"] == [[0.5, 1, 6.5]]
+
+
+def test_the_column_that_named_the_arms_names_later_ones(tmp_path):
+    """Also in a part of a DataFrame, whose index does not count from 0."""
+    arms = read_arms(table_of(tmp_path, "u,sku\n1,a\n1,b\n2,c\n2,d\n1,e\n"))
+    assert arms.recipe.key == "sku"
+    frame = pandas.DataFrame({"u": [5, 6, 7], "sku": ["f", "g", "h"]})
+    assert read_rows(frame[frame["u"] > 5], arms).labels == ["g", "h"]
 
 
 def test_whole_numbers_beside_missing_ones_are_the_same_categories():

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,11 @@ BLANKS = {
 BLANK_TEXTS = {"", "#n/a", "#nv", "<na>"}
 TRUTHS = {"true": 1.0, "false": 0.0, "wahr": 1.0, "falsch": 0.0}
 PERCENT = "%"
+#: characters of a number; beyond that a pattern may take very long to fail
+LONGEST = 100
 
+#: blanks, minus signs and apostrophes that look like those of a keyboard
+_PLAIN = str.maketrans("\u00a0\u2009\u202f\u2212\u2019", "   -'")
 _UNIT = r"%|[€$£¥]|EUR|USD|GBP|CHF|JPY"
 _AMOUNT = re.compile(rf"([-+]?)\s*({_UNIT})?\s*([-+]?[\d.,].*?|inf|infinity)\s*({_UNIT})?", re.I)
 #: by decimal mark; thousands are set apart by the other mark, blanks or apostrophes
@@ -37,6 +42,7 @@ _NUMBER = {
     )
     for mark, other in ((".", ","), (",", "."))
 }
+_WITHOUT_THOUSANDS = {".": str.maketrans("", "", ",' "), ",": str.maketrans("", "", ".' ")}
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:?\d\d.*)?")
 _DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})\.?(?:[T ,]+(\d\d?):(\d\d)(?::(\d\d))?)?")
 
@@ -63,9 +69,13 @@ def amount(value: Any) -> tuple[str, str] | None:
     >>> amount("1.234,50 €"), amount("45%"), amount("red")
     (('1.234,50', '€'), ('45', '%'), None)
     """
-    text = re.sub(r"[\u00a0\u2009\u202f]", " ", str(value).strip())
-    text = text.replace("\u2212", "-").replace("\u2019", "'")
-    match = _AMOUNT.fullmatch(text)
+    return _amount(str(value))
+
+
+@lru_cache(1 << 17)  # every cell is looked at several times
+def _amount(text: str) -> tuple[str, str] | None:
+    text = text.strip().translate(_PLAIN)
+    match = _AMOUNT.fullmatch(text) if len(text) <= LONGEST else None
     if match is None:
         return None
     sign, before, digits, after = match.groups(default="")
@@ -99,7 +109,7 @@ def number(digits: str, mark: str) -> float:
         return math.inf
     if _NUMBER[mark].fullmatch(digits) is None:
         return math.nan
-    plain = re.sub(r"[' ]", "", digits).replace("," if mark == "." else ".", "")
+    plain = digits.translate(_WITHOUT_THOUSANDS[mark])
     return float(plain.replace(mark, "."))
 
 

@@ -25,6 +25,9 @@ from rolf.arms.table import Arms, index_labels
 from rolf.checks import one_of
 from rolf.errors import RolfWarning
 
+#: the part of a column that does not follow from others is larger than this, or rounding errors
+TINY = 1e-9
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -108,9 +111,15 @@ def _independent(columns: Columns, recipe: Recipe) -> tuple[Columns, list[str]]:
     """The columns without those of zeros and ones that follow from the columns before them."""
     kept: Columns = {}
     left_out = []
+    basis = np.empty((next(iter(columns.values())).size, 0))
     for name, values in columns.items():
-        span = np.column_stack([*kept.values(), values])
-        if name in recipe.names or np.linalg.matrix_rank(span) == span.shape[1]:
+        rest = values - basis @ (basis.T @ values)
+        rest -= basis @ (basis.T @ rest)
+        size = np.linalg.norm(rest)
+        new = size > TINY * np.linalg.norm(values)
+        if new:
+            basis = np.column_stack([basis, rest / size])
+        if new or name in recipe.names:
             kept[name] = values
         else:
             left_out.append(name)
