@@ -135,9 +135,9 @@ def test_features_are_read_as_by_the_other_commands(files, kind):
         (("log.csv", "items.csv", "--reward", "gain"), "--reward: got 'gain'"),
         (("log.csv", "items.csv", "--probability", "p"), "--probability: got 'p'"),
         (("log.csv", "items.csv", "--probability", "word"), "log.csv: word: got"),
-        (("log.csv", "bad.csv"), "bad.csv: born: got 'datetime.date(2024, 1, 1) in row 0'"),
-        (("log.csv", "gap.csv"), "gap.csv: size: got 'nothing in row 1'"),
-        (("log.csv", "twice.csv"), "twice.csv: item: got '100 twice'"),
+        (("log.csv", "gap.csv", "--missing", "error"), "gap.csv: size: got 'nothing in row 3'"),
+        (("log.csv", "gap.csv", "--missing", "no"), "--missing: got 'no'"),
+        (("log.csv", "twice.csv"), "twice.csv: item: got '100 twice, in rows 2, 3'"),
         (("log.csv", "items.csv", "--reward", "word"), "log.csv: word: got \"'x' in row 0\""),
         (("log.csv", "few.csv"), "arms: got '102'"),
         (("log.csv", "thin.csv"), "at least one feature"),
@@ -147,7 +147,6 @@ def test_features_are_read_as_by_the_other_commands(files, kind):
     ],
 )
 def test_errors_of_the_command(files, args, expected, monkeypatch):
-    (files / "bad.csv").write_text("item,born\n100,2024-01-01\n101,2024-01-02\n")
     (files / "twice.csv").write_text("item,size\n100,1\n100,2\n")
     (files / "gap.csv").write_text("item,size\n100,1\n101,\n")
     (files / "few.csv").write_text("item,size\n100,1\n101,2\n")

@@ -133,6 +133,8 @@ def test_a_repetition_says_how_many_rewards_are_new(files, tmp_path):
     rows = "".join(f" {id} , {i + 1}\n" for i, id in enumerate(ids))  # blanks do not matter
     path = rewards_file(tmp_path, f"id, reward\n{rows}")
     assert run("tell", url, "x", "--csv", path) == "told: 3 rewards, 2 new\n"
+    german = rewards_file(tmp_path, f"id;reward\n{ids[0]};1,0\n{ids[1]};2,0\n")
+    assert run("tell", url, "x", "--csv", german) == "told: 2 rewards, 0 new\n"
 
 
 @pytest.mark.parametrize("reward", ["-1", "-0.5", "-1e-3"])

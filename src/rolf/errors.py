@@ -2,6 +2,7 @@
 
 RolfError
 ├── InvalidArgument          an argument is not acceptable (also a ValueError)
+│   ├── InvalidTable         a table with several problems, which it lists
 │   └── UnknownPolicy        no policy has this name
 ├── DecisionError            a decision whose reward cannot be told or corrected
 │   ├── UnknownDecision      it was never issued here (also a KeyError)
@@ -22,6 +23,7 @@ RolfWarning                  the call works, but probably not as intended
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 
 def without_password(text: str) -> str:
@@ -57,6 +59,27 @@ class InvalidArgument(RolfError, ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.argument, self.got, self.wanted)
+
+
+class InvalidTable(InvalidArgument):
+    """A table has several problems; the message has a line for each.
+
+    ``problems`` are errors themselves, in the order of the table.
+    """
+
+    def __init__(self, argument: str, problems: Sequence[InvalidArgument]) -> None:
+        count = f"{len(problems)} problems"
+        super().__init__(argument, count, "a table without them")
+        self.problems = list(problems)
+        self.args = ("\n  ".join([f"{argument}: {count}", *map(_without_source, problems)]),)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.argument, self.problems)
+
+
+def _without_source(problem: InvalidArgument) -> str:
+    """A problem in a list under the name of its table."""
+    return f"{problem.argument.rpartition(': ')[2]}: {problem.got}; wanted {problem.wanted}"
 
 
 class UnknownPolicy(InvalidArgument):

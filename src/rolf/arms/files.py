@@ -6,16 +6,20 @@ estimated before, and counted while it is read.
 
 from __future__ import annotations
 
+import codecs
 import math
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rolf.arms.delimited import SEPARATORS, Layout, find_layout, open_bytes
+from rolf.arms.parsing import amount, decimal_mark, number
 from rolf.errors import InvalidArgument, RolfError
 from rolf.text import HARMLESS, as_written, harmless
 from rolf.types import FloatArray
@@ -29,6 +33,9 @@ MAX_ROWS, MAX_COLUMNS = 20_000_000, 100_000
 #: what a table may take in memory: this much, or, as a log of ten million decisions takes more,
 #: this many times the size of its file; but never more than the largest
 FREE_BYTES, TIMES_FILE, MAX_BYTES = 100_000_000, 100, 16_000_000_000
+#: bytes that stand for nothing in Windows' form of Latin-1
+NOT_WINDOWS = b"\x81\x8d\x8f\x90\x9d"
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 #: bytes of CSV that are looked at, and rows of Parquet that are read, at a time
 BLOCK, BATCH = 1 << 22, 1 << 16
 
@@ -39,14 +46,22 @@ def read_table(path: str | Path, text: Sequence[str] = ()) -> pa.Table:
 
     source = Path(path)
     try:
-        source.open("rb").close()
-        parquet = source.suffix.lower() in PARQUET
-        table = _read_parquet(source) if parquet else _read_csv(source, text)
-        return _as_text(table, text)
-    except OSError as error:
-        raise RolfError(f"{path}: cannot be read ({error.strerror or error})") from None
+        with reading_errors(source):
+            source.open("rb").close()
+            parquet = source.suffix.lower() in PARQUET
+            table = _read_parquet(source) if parquet else _read_csv(source, text)
+            return _as_text(table, text)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise RolfError(f"{path}: is neither CSV nor Parquet ({error})") from None
+
+
+@contextmanager
+def reading_errors(path: Path) -> Iterator[None]:
+    """Say of which file it is that it cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise RolfError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
 def check_parquet(path: str | Path) -> None:
@@ -162,9 +177,16 @@ def _read_csv(path: Path, text: Sequence[str]) -> pa.Table:
     import pyarrow as pa
     from pyarrow import compute, csv
 
-    _check_csv(path)
+    layout = check_csv(path)
     types = dict.fromkeys((*text, *map(harmless, text)), pa.string())
-    table = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=types))
+    table = csv.read_csv(
+        path,
+        read_options=csv.ReadOptions(
+            encoding=layout.encoding.replace("utf-8-sig", "utf8"), skip_rows=layout.first_line
+        ),
+        parse_options=csv.ParseOptions(delimiter=layout.separator),
+        convert_options=csv.ConvertOptions(column_types=types, decimal_point=layout.mark),
+    )
     for i, field in enumerate(table.schema):
         if pa.types.is_string(field.type):
             values = compute.replace_substring_regex(table.column(i), HARMLESS, r"\1")
@@ -172,19 +194,41 @@ def _read_csv(path: Path, text: Sequence[str]) -> pa.Table:
     return table.rename_columns([as_written(each) for each in table.column_names])
 
 
-def _check_csv(path: Path) -> None:
-    """Refuse a CSV file that is too large, also one that only becomes so when it is unpacked."""
-    import pyarrow as pa
+def check_csv(path: Path) -> Layout:
+    """The layout of a CSV file.
 
+    One that is too large is refused, also one that only becomes so when it is unpacked.
+    """
     size = lines = columns = 0
-    with pa.input_stream(str(path), compression="detect") as stream:
+    start, decoder = b"", codecs.getincrementaldecoder("utf-8")()
+    utf8 = windows = True
+    with open_bytes(path) as stream:
         while block := stream.read(BLOCK):
-            if not lines:
-                columns += re.split(rb"[\r\n]", block, maxsplit=1)[0].count(b",")
+            if not size:
+                start = block
+                header = re.split(rb"[\r\n]", block, maxsplit=1)[0]
+                columns = max(header.count(mark.encode()) for mark in SEPARATORS)
             lines += max(block.count(b"\n"), block.count(b"\r"))
             size += len(block)
             _check_size(path, lines - 1, columns + 1)
             _check_bytes(path, size)
+            utf8 = utf8 and _fits(decoder, block)
+            windows = windows and block.translate(None, NOT_WINDOWS) == block
+            if b"\0" in block and not start.startswith(UTF16):
+                raise RolfError(f"{path}: is neither CSV nor Parquet (it is no text)")
+    if start.startswith(UTF16):
+        return find_layout(start, "utf-16")
+    if utf8 and _fits(decoder, b"", final=True):
+        return find_layout(start, "utf-8-sig")
+    return find_layout(start, "cp1252" if windows else "latin-1")
+
+
+def _fits(decoder: codecs.IncrementalDecoder, block: bytes, final: bool = False) -> bool:
+    try:
+        decoder.decode(block, final)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 # --- columns -----------------------------------------------------------------------------------
@@ -213,7 +257,7 @@ def numbers(path: str | Path, table: pa.Table, name: str) -> FloatArray:
     try:
         values = np.array(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        values = np.array([_number(each) for each in column.to_pylist()])
+        values = written_numbers(column.to_pylist())
     bad_rows = np.flatnonzero(~np.isfinite(values)).tolist()
     if bad_rows:
         row = bad_rows[0]
@@ -223,8 +267,10 @@ def numbers(path: str | Path, table: pa.Table, name: str) -> FloatArray:
     return values
 
 
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
+def written_numbers(values: Sequence[Any]) -> FloatArray:
+    """Numbers with a decimal point or, if more of them fit it, a decimal comma."""
+    amounts = [None if value is None else amount(value) for value in values]
+    digits = [each[0] for each in amounts if each is not None]
+    mark = decimal_mark(digits, ".")
+    plain = [math.nan if each is None or each[1] else number(each[0], mark) for each in amounts]
+    return np.array(plain, dtype=np.float64)

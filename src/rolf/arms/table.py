@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rolf.checks import MAX_FEATURE
 from rolf.errors import InvalidArgument, MissingExtra
 from rolf.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from rolf.arms.recipe import Recipe
 
 
 def number_table(
@@ -51,7 +55,8 @@ def number_table(
 class Arms:
     """The arms of a policy: features (K, d), and the user's names for them.
 
-    ``categories`` are the values of each column of text; each value may have become a column.
+    ``recipe`` says how they were read from a table that holds more than numbers. Experiments from
+    before there were recipes have ``categories``, the values of each column of text.
     """
 
     def __init__(
@@ -60,8 +65,10 @@ class Arms:
         labels: Sequence[Any] | None,
         columns: Sequence[Any] | None = None,
         categories: Mapping[str, list[str]] | None = None,
+        recipe: Recipe | None = None,
     ) -> None:
         self.features = features
+        self.recipe = recipe
         self.categories = dict(categories or {})
         names = range(features.shape[1]) if columns is None else columns
         self.columns = [str(name) for name in names]
@@ -77,9 +84,16 @@ class Arms:
 
     @classmethod
     def read(cls, features: Any) -> Arms:
-        """At least two arms: an array, a nested list, or a DataFrame whose index names them."""
+        """At least two arms: an array, a nested list, a DataFrame whose index names them, or
+        whatever ``read_arms`` reads."""
+        from rolf.arms.reading import is_table, read_arms
+
         if isinstance(features, Arms):
             return features
+        if is_table(features):
+            if isinstance(features, str | Path) and not Path(features).exists():
+                raise InvalidArgument("features", str(features), "a (K, d) table, or its file")
+            return read_arms(features)
         labels = index_labels(features)
         table = number_table(features)
         if table.shape[0] == 0 or table.shape[1] == 0:
@@ -89,6 +103,11 @@ class Arms:
         if table.shape[0] < 2:
             raise InvalidArgument("features", "one arm", "at least two arms to choose from")
         return cls(table, labels, getattr(features, "columns", None) if labels else None)
+
+    def with_rows(self, features: FloatArray, labels: Sequence[Any]) -> Arms:
+        """Other arms in a table like this one."""
+        names, columns = (labels, self.columns) if self.named else (None, None)
+        return Arms(features, names, columns, self.categories, self.recipe)
 
     def position(self, label: Any, argument: str = "arm") -> int:
         """The position of an arm with this label."""
@@ -125,6 +144,11 @@ class Arms:
         """The checked features of one round, in the order of these arms and columns."""
         if features is None:
             raise InvalidArgument("features", None, f"the round's features, {self.features.shape}")
+        if self.recipe is not None:
+            from rolf.arms.reading import needs_recipe, read_rows
+
+            if needs_recipe(features, self):
+                features = self._in_order(read_rows(features, self))
         if self.named and hasattr(features, "reindex"):  # rows and columns by name, in any order
             if len(features.index) != self.count or set(features.index) != set(self.labels):
                 raise InvalidArgument(
@@ -132,6 +156,13 @@ class Arms:
                 )
             features = self.ordered_columns(features).loc[self.labels]
         return number_table(features, rows=self.count, columns=len(self.columns))
+
+    def _in_order(self, rows: Arms) -> FloatArray:
+        """The features of all arms, read from a table in which names may be text."""
+        places = {str(label): place for place, label in enumerate(rows.labels)}
+        if places.keys() != {str(label) for label in self.labels}:
+            raise InvalidArgument("features", rows.labels, "rows that name all arms")
+        return rows.features[[places[str(label)] for label in self.labels]]
 
     def ordered_columns(self, frame: Any) -> Any:
         """A DataFrame with this table's columns, in this table's order."""

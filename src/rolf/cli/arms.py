@@ -15,9 +15,12 @@ from rolf.cli.common import (
     URL,
     find_labels,
     format_number,
+    join_names,
     make_table,
     open_existing,
     print_json,
+    split_names,
+    warnings_as_notes,
 )
 from rolf.errors import InvalidArgument
 
@@ -41,26 +44,35 @@ def arms(
     ] = None,
     retire: Annotated[
         list[str] | None,
-        typer.Option(help="Stop choosing this arm; may be given several times."),
+        typer.Option(help="Stop choosing this arm; several separated by commas, or one at a time."),
     ] = None,
     restore: Annotated[
         list[str] | None,
-        typer.Option(help="Choose this retired arm again; may be given several times."),
+        typer.Option(
+            help="Choose this retired arm again; several separated by commas, or one at a time."
+        ),
     ] = None,
+    columns: Annotated[
+        bool, typer.Option("--columns", help="Show only what was done to each column of the table.")
+    ] = False,
     as_json: JSON = False,
 ) -> None:
     """Show the arms with their features; or add, update, retire and restore arms, in this order.
 
-    The tables look like the one for rolf new. Each of the four steps is done completely or not
-    at all.
+    The tables look like the one for rolf new, and are read in the same way. Each of the four
+    steps is done completely or not at all.
     """
     with open_existing(url, name) as experiment:
-        for line in _change(experiment, add, update, retire or [], restore or []):
-            if not as_json:
-                typer.echo(line)
+        with warnings_as_notes():
+            for line in _change(experiment, add, update, retire or [], restore or []):
+                if not as_json:
+                    typer.echo(line)
         if not as_json and (add or update or retire or restore):
             return
         known, records = experiment.roster().arms, experiment.arms()
+    if columns:
+        _show_columns(known, as_json)
+        return
     if as_json:
         keys = ("arm", "active", "plays", "features")
         print_json([{key: getattr(record, key) for key in keys} for record in records])
@@ -83,6 +95,21 @@ def arms(
         column.no_wrap = True
     last.overflow = "fold"
     Console().print(table)
+    if known.recipe is not None:
+        typer.echo()
+        _show_columns(known, as_json)
+
+
+def _show_columns(arms: Arms, as_json: bool) -> None:
+    """What was done to each column of the table that the arms were read from."""
+    recipe = arms.recipe
+    described = {} if recipe is None else recipe.describe(arms.columns)
+    if as_json:
+        print_json(described)
+        return
+    table = make_table(("column", "read as"), described.items(), text=("read as",))
+    table.columns[0].no_wrap = True
+    Console().print(table)
 
 
 def _change(
@@ -100,17 +127,21 @@ def _change(
     corrections = None if update is None else read_rows(update, known)
     if additions is not None:
         experiment.add_arms(_named_additions(additions, experiment.roster()))
-        yield f"added: {', '.join(additions.labels)}"
+        yield f"added: {join_names(additions.labels)}"
     if corrections is not None:
         labels = find_labels(corrections.labels, experiment.roster().arms, "--update")
         experiment.update_features(dict(zip(labels, corrections.features, strict=True)))
-        yield f"updated: {', '.join(corrections.labels)}"
+        yield f"updated: {join_names(corrections.labels)}"
     if retire:
-        experiment.retire_arms(find_labels(retire, experiment.roster().arms, "--retire"))
-        yield f"retired: {', '.join(retire)}"
+        known = experiment.roster().arms
+        names = split_names(retire, known)
+        experiment.retire_arms(find_labels(names, known, "--retire"))
+        yield f"retired: {join_names(names)}"
     if restore:
-        experiment.restore_arms(find_labels(restore, experiment.roster().arms, "--restore"))
-        yield f"restored: {', '.join(restore)}"
+        known = experiment.roster().arms
+        names = split_names(restore, known)
+        experiment.restore_arms(find_labels(names, known, "--restore"))
+        yield f"restored: {join_names(names)}"
 
 
 def _named_additions(rows: Arms, roster: Roster) -> Arms:
@@ -131,9 +162,7 @@ def _describe(arms: Arms, features: list[float]) -> str:
     """The features of an arm as text; of columns that stand for categories, only the arm's own."""
     if not arms.named:
         return ", ".join(map(format_number, features))
-    dummies = {
-        f"{name}={category}" for name, known in arms.categories.items() for category in known
-    }
+    dummies = {column for column in arms.columns if "=" in column}
     words = []
     for column, value in zip(arms.columns, features, strict=True):
         if column not in dummies or value not in (0.0, 1.0):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +25,12 @@ NAME = Annotated[str, typer.Argument(help="The experiment's name.")]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 LOG_FEATURES = Annotated[
     Path, typer.Argument(help="The arms' features, CSV or Parquet: one row per arm.")
+]
+MISSING = Annotated[
+    str,
+    typer.Option(
+        help="Cells that are missing in the table of arms: impute (and mark) them, or error."
+    ),
 ]
 PLOT = Annotated[Path | None, typer.Option(help="Draw the result, too: a .png, .svg or .pdf file.")]
 FEATURES = typer.Option(
@@ -96,6 +103,30 @@ def find_labels(names: Sequence[str], arms: Arms, option: str) -> list[Any]:
         if name not in labels:
             arms.position(name, option)  # raises an error that lists the arms
     return [labels[name] for name in names]
+
+
+def split_names(values: Sequence[str], arms: Arms) -> list[str]:
+    """Names of arms in an option: each value is a name, or several, separated by commas.
+
+    Where a name itself holds a comma, it is quoted as in CSV, or a value of its own.
+    """
+    known = {str(label) for label in arms.labels}
+    names = []
+    for value in values:
+        if value in known:
+            names.append(value)
+        else:
+            parts = next(csv.reader([value], skipinitialspace=True), [""])
+            names += [part.strip() for part in parts]
+    return names
+
+
+def join_names(names: Iterable[Any]) -> str:
+    """Names in a line, as ``split_names`` reads them."""
+    return ", ".join(
+        '"' + name.replace('"', '""') + '"' if {*name} & {*',"'} else name
+        for name in map(str, names)
+    )
 
 
 # --- output ---

@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from rolf.cli.common import JSON, LOG_FEATURES, PLOT, print_json, warnings_as_notes
+from rolf.cli.common import (
+    JSON,
+    LOG_FEATURES,
+    MISSING,
+    PLOT,
+    errors_name_options,
+    print_json,
+    warnings_as_notes,
+)
 from rolf.errors import InvalidArgument
 from rolf.types import FloatArray
 
@@ -35,6 +43,7 @@ def diagnose(
     level: Annotated[
         float, typer.Option(help="Level of the interval, and chance at which a verdict is sure.")
     ] = 0.95,
+    missing: MISSING = "impute",
     as_json: JSON = False,
     plot: PLOT = None,
 ) -> None:
@@ -45,8 +54,8 @@ def diagnose(
     from rolf.arms.reading import read_arms
     from rolf.diagnosis import diagnose as explain
 
-    with warnings_as_notes():
-        known = read_arms(features)
+    with warnings_as_notes(), errors_name_options("missing"):
+        known = read_arms(features, missing=missing)
     played, rewards, chances, waiting = _read_log(log, arm, reward, probability)
     diagnosis = explain(
         known, played, rewards, level=level, randomised=randomised, probabilities=chances

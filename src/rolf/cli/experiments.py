@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -13,6 +13,7 @@ from rolf.cli.common import (
     DEFAULT_REWARD,
     FEATURES,
     JSON,
+    MISSING,
     NAME,
     OPTIONS,
     POLICY,
@@ -26,11 +27,11 @@ from rolf.cli.common import (
     print_json,
     read_json,
     read_options,
+    split_names,
     warnings_as_notes,
 )
-from rolf.errors import DecisionError, InvalidArgument, RolfError
+from rolf.errors import DecisionError, InvalidArgument
 from rolf.policies.catalogue import DEFAULT_POLICY
-from rolf.text import as_written
 
 if TYPE_CHECKING:
     from rolf.experiments.experiment import Experiment
@@ -54,6 +55,7 @@ def new(
     seed: SEED = None,
     default_reward: DEFAULT_REWARD = None,
     reward_after: REWARD_AFTER = None,
+    missing: MISSING = "impute",
     as_json: JSON = False,
 ) -> None:
     """Create an experiment in a database."""
@@ -64,8 +66,10 @@ def new(
     policy_options = read_options(options) or {}
     if context is not None:
         policy_options["context"] = [part.strip() for part in context.split(",")]
+    with errors_name_options("missing"):
+        reading = understand(features, missing=missing)
     with warnings_as_notes():
-        reading = understand(features)
+        reading.warn()
     arms = reading.arms
     with create(
         url,
@@ -91,7 +95,11 @@ def ask(
     name: NAME,
     n: Annotated[int, typer.Option("-n", min=1, help="How many decisions.")] = 1,
     available: Annotated[
-        str | None, typer.Option(help="Choose among these arms, separated by commas; else all.")
+        list[str] | None,
+        typer.Option(
+            help="Choose among these arms; else all. Separated by commas, or one at a time; names "
+            "with commas in quotes: '\"red, large\",blue'."
+        ),
     ] = None,
     features: Annotated[
         Path | None, typer.Option(help="Features of this round, for policies that need them.")
@@ -109,13 +117,13 @@ def ask(
     with open_existing(url, name) as experiment:
         arms = experiment.roster().arms
         choice = round_features = None
-        if available is not None:
-            names = [part.strip() for part in available.split(",")]
-            choice = find_labels(names, arms, "--available")
+        if available:
+            choice = find_labels(split_names(available, arms), arms, "--available")
         if features is not None:
             from rolf.arms.reading import read_rows
 
-            rows = read_rows(features, arms)
+            with warnings_as_notes():
+                rows = read_rows(features, arms)
             order = [rows.position(str(label), "--features") for label in arms.labels]
             round_features = rows.features[order]
         with errors_name_options("context"):
@@ -224,25 +232,24 @@ def _tell_file(experiment: Experiment, path: Path) -> int:
 
 
 def _read_rewards(path: Path) -> dict[int, tuple[str, float]]:
-    """Ids and rewards in a file, by the numbers of their lines."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, restval="")
-            reader.fieldnames = [name.strip() for name in reader.fieldnames or []]
-            rows: list[tuple[int, dict[str, Any]]] = [(reader.line_num, row) for row in reader]
-    except OSError as error:
-        raise RolfError(f"{path}: cannot be read ({error.strerror})") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise RolfError(f"{path}: is not text ({error})") from None
-    if not rows:
+    """Ids and rewards in a file, by the numbers of their rows."""
+    from rolf.arms.delimited import read_cells
+    from rolf.arms.files import check_csv, reading_errors, written_numbers
+
+    with reading_errors(path):
+        cells = read_cells(path, check_csv(path))
+    if not cells.rows:
         expected = "a header with id and reward, and rows below it"
         raise InvalidArgument(f"{path}", "no rows", expected)
+    names = [name.strip() for name in cells.header]
+    if not {"id", "reward"} <= {*names}:
+        raise InvalidArgument(f"{path}", names, "columns id and reward")
+    written = [row[names.index("reward")] for row in cells.rows]
     rewards = {}
-    for line, row in rows:
-        try:
-            rewards[line] = as_written(row["id"].strip()), float(row["reward"])
-        except KeyError:
-            raise InvalidArgument(f"{path}", list(row), "columns id and reward") from None
-        except ValueError:
-            raise InvalidArgument(f"{path}, line {line}", row["reward"], "a reward") from None
+    for number, row, reward in zip(
+        cells.numbers, cells.rows, written_numbers(written), strict=True
+    ):
+        if math.isnan(reward):
+            raise InvalidArgument(f"{path}, line {number}", row[names.index("reward")], "a reward")
+        rewards[number] = row[names.index("id")].strip(), float(reward)
     return rewards

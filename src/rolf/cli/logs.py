@@ -11,6 +11,7 @@ from rolf.cli.common import (
     DEFAULT_REWARD,
     FEATURES,
     JSON,
+    MISSING,
     NAME,
     OPTIONS,
     POLICY,
@@ -78,6 +79,7 @@ def import_experiment(
     seed: SEED = None,
     default_reward: DEFAULT_REWARD = None,
     reward_after: REWARD_AFTER = None,
+    missing: MISSING = "impute",
     as_json: JSON = False,
 ) -> None:
     """Create an experiment from an exported log, or learn from a log of before.
@@ -89,8 +91,8 @@ def import_experiment(
     from rolf.arms.reading import read_arms
     from rolf.experiments.transfer import import_log
 
-    with warnings_as_notes():
-        arms = None if features is None else read_arms(features)
+    with warnings_as_notes(), errors_name_options("missing"):
+        arms = None if features is None else read_arms(features, missing=missing)
     settings: dict[str, Any] = {
         "features": arms,
         "policy": policy,

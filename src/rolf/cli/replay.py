@@ -11,8 +11,10 @@ import typer
 from rolf.cli.common import (
     JSON,
     LOG_FEATURES,
+    MISSING,
     PLOT,
     POLICY,
+    errors_name_options,
     print_json,
     read_options,
     warnings_as_notes,
@@ -39,6 +41,7 @@ def replay(
     clip: Annotated[float | None, typer.Option(help="Largest importance weight.")] = None,
     bootstrap: Annotated[bool, typer.Option("--bootstrap", help="Bootstrap intervals.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
+    missing: MISSING = "impute",
     as_json: JSON = False,
     plot: PLOT = None,
 ) -> None:
@@ -50,8 +53,8 @@ def replay(
     if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InvalidArgument("--plot", str(plot), "a file that ends in .png, .svg or .pdf")
     by_policy = _options_by_policy(options, policy)
-    with warnings_as_notes():
-        arms = read_arms(features)
+    with warnings_as_notes(), errors_name_options("missing"):
+        arms = read_arms(features, missing=missing)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RolfWarning)  # the result's notes repeat them
         result = evaluate(

@@ -35,7 +35,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from rolf.arms.reading import is_table, read_arms
 from rolf.arms.table import Arms
 from rolf.augment import Augmentation
 from rolf.checks import between, one_of, whole
@@ -111,7 +110,7 @@ def replay(
         progress: show a progress bar; by default on a terminal.
     """
     log = log if isinstance(log, Log) else read_log(log)
-    arms = read_arms(features) if is_table(features) else Arms.read(features)
+    arms = Arms.read(features)
     chosen = _chosen(estimators)
     level = between("level", level, 0.0, 1.0)
     split = between("split", split, 0.0, 1.0)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rolf.arms.files import PARQUET, check_columns, read_table
+from rolf.arms.recipe import Recipe
 from rolf.arms.table import number_table
 from rolf.checks import MAX_COUNT
 from rolf.errors import ExperimentError, InvalidArgument
@@ -80,13 +81,15 @@ def recorded_roster(path: str | Path, recorded: Mapping[str, Any]) -> Roster:
     active = _list(path, data, "active", rows)
     if active is not None and not all(isinstance(each, bool) for each in active):
         raise InvalidArgument(f"{path}: active", active, "true or false for every arm")
-    checked = {
+    checked: dict[str, Any] = {
         "features": table.tolist(),
         "labels": labels,
         "columns": names,
         "active": [True] * rows if active is None else active,
         "categories": _categories(path, data),
     }
+    if data.get("recipe") is not None:
+        checked["recipe"] = Recipe.from_dict(data["recipe"], f"{path}: recipe").to_dict()
     return Roster.loads(json.dumps(checked))
 
 

@@ -44,6 +44,7 @@ def open_experiment(
     default_reward: float | None = None,
     reward_after: float | timedelta | None = None,
     timeout: float | None = None,
+    missing: str = "impute",
 ) -> Experiment:
     """Create an experiment, or continue it.
 
@@ -53,7 +54,9 @@ def open_experiment(
         url: ``sqlite:///file.db``, ``postgresql://user@host/database`` or ``memory://``.
         name: of the experiment, unique in its database.
         features: (K, d) table of the arms, one row per arm; the index of a DataFrame names
-            them. Or a file, CSV or Parquet. Text becomes zeros and ones.
+            them. Or whatever ``read_arms`` reads: a file, or a DataFrame with text, dates or
+            missing cells. How its columns were read is kept, and arms that come later are read
+            in the same way.
             Needed to create an experiment; without it the experiment must exist.
         policy: a name in the catalogue, ``package.module:Class``, or a class, which another
             process must be able to import. By default a new experiment gets rolf-bayes, and one
@@ -69,9 +72,11 @@ def open_experiment(
             default.
         timeout: seconds after which a call gives up waiting for the database, with
             StorageUnavailable; the variable ROLF_STORAGE_TIMEOUT, or 30, by default.
+        missing: "impute" cells that are missing in the table of the arms, or "error" to refuse
+            them, as in ``read_arms``.
     """
     name = _checked_name(name)
-    roster = None if features is None else Roster.read(features)
+    roster = None if features is None else Roster.read(features, missing)
     if context is not None:
         options = {**(options or {}), "context": context}
     settings = _Settings.checked(policy, options, seed, default_reward, reward_after)
@@ -87,6 +92,7 @@ def open_experiment(
             store = store or connect(url, timeout)
             record = store.create(new)
             if record is not None:
+                roster.warn()
                 return Experiment(store, record, new=True)
             record = store.record(name)  # another process was faster
             if record is None:
@@ -124,6 +130,7 @@ def create(
     for row in rows:
         if row.reward is not None:
             new_policy._number(row.reward)  # raises if the policy does not accept it
+    roster.warn()
     store = connect(url)
     try:
         record = fill_experiment(store, new._replace(tag=tag or new.tag), rows)

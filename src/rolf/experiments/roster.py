@@ -4,55 +4,77 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from rolf.arms.reading import is_table, read_arms, read_rows
+from rolf.arms.reading import is_table, needs_recipe, read_rows, rows_and_notes, understand
+from rolf.arms.recipe import Recipe
 from rolf.arms.table import Arms, index_labels, number_table
 from rolf.checks import is_text
-from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument
+from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument, RolfWarning
 from rolf.types import FloatArray, IntArray
 
 
 class Roster:
     """Features and names of all arms, retired ones included, and which of them are active."""
 
-    def __init__(self, arms: Arms, active: list[bool] | None = None, source: Any = None) -> None:
+    def __init__(
+        self,
+        arms: Arms,
+        active: list[bool] | None = None,
+        source: Any = None,
+        notes: Sequence[str] = (),
+    ) -> None:
         self.arms = arms
-        self.source = source  # the file or DataFrame with text that the arms were read from
+        self.source = source  # the file or DataFrame that the arms were read from by a recipe
+        self.notes = notes  # on how it was read
         self.active = [True] * arms.count if active is None else active
         self.positions: IntArray = np.flatnonzero(self.active)
 
     @classmethod
-    def read(cls, features: Any) -> Roster:
+    def read(cls, features: Any, missing: str = "impute") -> Roster:
         """The roster of a user's table: numbers, a DataFrame, or a file."""
-        source = features if is_table(features) else None
-        arms = Arms.read(features) if source is None else read_arms(source)
+        reading = understand(features, missing=missing) if is_table(features) else None
+        arms = Arms.read(features) if reading is None else reading.arms
         for label in arms.labels:
             good = isinstance(label, str | int | float) and not isinstance(label, bool)
             good = good and is_text(str(label))
             if not good or (isinstance(label, float) and not math.isfinite(label)):
                 raise InvalidArgument("features", label, "arms named by text or numbers")
-        return cls(arms, source=source)
+        if reading is None:
+            return cls(arms)
+        return cls(arms, source=features, notes=reading.notes)
+
+    def warn(self) -> None:
+        """Give the notes on how the arms were read as warnings: once, when they are first used."""
+        for note in self.notes:
+            warnings.warn(note, RolfWarning, stacklevel=4)
 
     @classmethod
     def loads(cls, text: str) -> Roster:
         data = json.loads(text)
         features = np.array(data["features"], dtype=np.float64, order="C")
-        arms = Arms(features, data["labels"], data["columns"], data.get("categories"))
+        recipe = Recipe.from_dict(data["recipe"]) if "recipe" in data else None
+        arms = Arms(features, data["labels"], data["columns"], data.get("categories"), recipe)
         return cls(arms, data["active"])
 
     def dumps(self) -> str:
         arms = self.arms
-        data = {
+        data: dict[str, Any] = {
             "features": arms.features.tolist(),
             "labels": arms.labels if arms.named else None,
             "columns": arms.columns if arms.named else None,
             "active": [bool(each) for each in self.active],
         }
-        return json.dumps({**data, "categories": arms.categories} if arms.categories else data)
+        if arms.categories:
+            data["categories"] = arms.categories
+        if arms.recipe is not None:
+            data["recipe"] = arms.recipe.to_dict()
+        return json.dumps(data)
 
     def available(self, labels: Any) -> IntArray:
         """Positions of the active arms, or of those with these labels."""
@@ -101,7 +123,7 @@ class Roster:
 
     def _rows(self, features: Any) -> Arms:
         """Rows for a table like this one."""
-        if is_table(features):
+        if needs_recipe(features, self.arms):
             return self.relabelled(read_rows(features, self.arms))
         if isinstance(features, Arms):
             if features.columns != self.arms.columns:
@@ -151,9 +173,7 @@ class Roster:
                 active[position] = False
             for position in change.get("restore", ()):
                 active[position] = True
-        columns = arms.columns if arms.named else None
-        names = labels if arms.named else None
-        return Roster(Arms(features, names, columns, arms.categories), active)
+        return Roster(arms.with_rows(features, labels), active)
 
     # --- comparing with a table that the user gives again ---
 
@@ -172,14 +192,12 @@ class Roster:
         if self.source is None:
             return self.arms
         with suppress(InvalidArgument):
-            return read_rows(self.source, other)
+            return rows_and_notes(self.source, other)[0]
         return self.arms
 
     def _active_arms(self) -> Arms:
-        arms = self.arms
-        labels = [arms.labels[i] for i in self.positions] if arms.named else None
-        columns = arms.columns if arms.named else None
-        return Arms(arms.features[self.positions], labels, columns, arms.categories)
+        labels = [self.arms.labels[i] for i in self.positions]
+        return self.arms.with_rows(self.arms.features[self.positions], labels)
 
 
 def _difference(recorded: Arms, other: Arms) -> str:

@@ -1,0 +1,199 @@
+"""Numbers and dates as people write them: "1.234,50 €", "45%", "15.03.2024".
+
+How a number or a date is meant often shows only in the column it stands in, so that is what
+decides: the decimal mark, or the order of day and month, that fits most of its cells.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+#: text in the place of a missing number or date, in lower case
+BLANKS = {
+    *("", "-", "--", "\u2013", "\u2014", "?", ".", "na", "n/a", "nan", "nat", "null", "none"),
+    *("#n/a", "#na", "#nv", "#null!", "#div/0!", "#value!", "#wert!", "#ref!", "#bezug!"),
+    *("k.a.", "k. a.", "n.v.", "n. v.", "n.a.", "n. a.", "<na>"),
+}
+#: text in the place of a missing category: anything else may be meant
+BLANK_TEXTS = {"", "#n/a", "#nv", "<na>"}
+TRUTHS = {"true": 1.0, "false": 0.0, "wahr": 1.0, "falsch": 0.0}
+PERCENT = "%"
+#: characters of a number; beyond that a pattern may take very long to fail
+LONGEST = 100
+
+#: blanks, minus signs and apostrophes that look like those of a keyboard
+_PLAIN = str.maketrans("\u00a0\u2009\u202f\u2212\u2019", "   -'")
+_UNIT = r"%|[€$£¥]|EUR|USD|GBP|CHF|JPY"
+_AMOUNT = re.compile(rf"([-+]?)\s*({_UNIT})?\s*([-+]?[\d.,].*?|inf|infinity)\s*({_UNIT})?", re.I)
+#: by decimal mark; thousands are set apart by the other mark, blanks or apostrophes
+_NUMBER = {
+    mark: re.compile(
+        rf"[-+]?(?=\{mark}?\d)(\d+|[1-9]\d{{0,2}}([{other}' ]\d{{3}})+)?(\{mark}\d*)?"
+        r"(e[-+]?\d+)?",
+        re.I,
+    )
+    for mark, other in ((".", ","), (",", "."))
+}
+_WITHOUT_THOUSANDS = {".": str.maketrans("", "", ",' "), ",": str.maketrans("", "", ".' ")}
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:?\d\d.*)?")
+_DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})\.?(?:[T ,]+(\d\d?):(\d\d)(?::(\d\d))?)?")
+
+
+def is_blank(value: Any, blanks: Iterable[str] = ("",)) -> bool:
+    """Whether a cell is missing."""
+    if isinstance(value, str):
+        return value.strip().lower() in blanks
+    return value is None or (isinstance(value, float | np.floating) and math.isnan(value))
+
+
+def as_text(value: Any) -> str:
+    """A cell as a category; beside missing cells, pandas makes 10 a 10.0."""
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if whole else str(value).strip()
+
+
+# --- numbers -----------------------------------------------------------------------------------
+
+
+def amount(value: Any) -> tuple[str, str] | None:
+    """The digits of a number and its unit, "" if it has none; None for anything else.
+
+    >>> amount("1.234,50 €"), amount("45%"), amount("red")
+    (('1.234,50', '€'), ('45', '%'), None)
+    """
+    return _amount(str(value))
+
+
+@lru_cache(1 << 17)  # every cell is looked at several times
+def _amount(text: str) -> tuple[str, str] | None:
+    text = text.strip().translate(_PLAIN)
+    match = _AMOUNT.fullmatch(text) if len(text) <= LONGEST else None
+    if match is None:
+        return None
+    sign, before, digits, after = match.groups(default="")
+    digits = sign + digits
+    if digits.lstrip("+-").lower() in ("inf", "infinity"):
+        return digits, before or after
+    if (before and after) or not any(each.fullmatch(digits) for each in _NUMBER.values()):
+        return None
+    return digits, before or after
+
+
+def decimal_mark(texts: Sequence[str], usual: str) -> str:
+    """The decimal mark that fits most of these digits, or the usual one if both fit as many."""
+    point, comma = (
+        sum(_NUMBER[mark].fullmatch(each) is not None for each in texts) for mark in ".,"
+    )
+    if point == comma:
+        return usual
+    return "." if point > comma else ","
+
+
+def ambiguous(digits: str) -> bool:
+    """Whether digits are another number with the other decimal mark."""
+    marks = re.search(r"[.,]", digits) is not None
+    return marks and all(each.fullmatch(digits) for each in _NUMBER.values())
+
+
+def number(digits: str, mark: str) -> float:
+    """The number that digits stand for; not a number if they do not fit the decimal mark."""
+    if digits.lstrip("+-").lower() in ("inf", "infinity"):
+        return math.inf
+    if _NUMBER[mark].fullmatch(digits) is None:
+        return math.nan
+    plain = digits.translate(_WITHOUT_THOUSANDS[mark])
+    return float(plain.replace(mark, "."))
+
+
+def typed_number(value: Any) -> float | None:
+    """A number that came as one, not as text."""
+    if isinstance(value, bool | int | float | np.number | np.bool | Decimal):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf
+    return None
+
+
+# --- dates -------------------------------------------------------------------------------------
+
+ORDERS = {"dmy": "day first", "mdy": "month first"}
+
+
+def looks_like_date(value: Any) -> bool:
+    if isinstance(value, str):
+        text = value.strip()
+        return _ISO.fullmatch(text) is not None or _parts(text) is not None
+    return isinstance(value, date)
+
+
+def _parts(text: str) -> tuple[int, int, int] | None:
+    """The three numbers of a date, if one of them can be a year: the first or the last."""
+    match = _DATE.fullmatch(text)
+    if match is None:
+        return None
+    first, second, third = match[1], match[3], match[4]
+    if len(first) == 4 and len(third) <= 2:
+        return int(third), int(second), int(first)  # a year in front: month and day follow
+    if len(first) > 2 or len(third) not in (2, 4):
+        return None
+    year = int(third) + (0 if len(third) == 4 else 2000 if int(third) < 69 else 1900)
+    return int(first), int(second), year
+
+
+def day_order(values: Sequence[Any], usual: str) -> tuple[str, bool]:
+    """Which of day and month comes first in a column, and whether that is only a guess."""
+    day_first = month_first = undecided = 0
+    for value in values:
+        match = _DATE.fullmatch(value.strip()) if isinstance(value, str) else None
+        parts = None if match is None else _parts(value.strip())
+        if match is None or parts is None or len(match[1]) == 4:
+            continue
+        if match[2] == "." or parts[0] > 12:
+            day_first += 1
+        elif parts[1] > 12:
+            month_first += 1
+        elif parts[0] != parts[1]:
+            undecided += 1
+    if day_first == month_first:
+        return usual, undecided > 0
+    return ("dmy" if day_first > month_first else "mdy"), False
+
+
+def moment(value: Any, order: str) -> datetime | None:
+    """The moment that a cell stands for, without a time zone (UTC if it has one)."""
+    try:
+        if isinstance(value, str):
+            value = _written_moment(value.strip(), order)
+        elif isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day)
+        if not isinstance(value, datetime):
+            return None
+        return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _written_moment(text: str, order: str) -> datetime | None:
+    if _ISO.fullmatch(text):
+        return datetime.fromisoformat(text)
+    match, parts = _DATE.fullmatch(text), _parts(text)
+    if match is None or parts is None:
+        return None
+    day, month, year = parts
+    if order == "mdy" and match[2] != "." and len(match[1]) < 4:
+        day, month = month, day
+    hour, minute, second = (int(each or 0) for each in match.group(5, 6, 7))
+    return datetime(year, month, day, hour, minute, second)
+
+
+def days_between(start: datetime, end: datetime) -> float:
+    return (end - start) / timedelta(days=1)
