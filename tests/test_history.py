@@ -9,9 +9,10 @@ import pandas
 import pytest
 
 import rolf
-from helpers import ARMS, FEATURES, LETTERS, every_policy, make
+from helpers import ARMS, FEATURES, LETTERS, make
 from rolf.errors import ExperimentError, InvalidArgument
 from rolf.experiments.storage.base import HISTORY
+from rolf.policies.catalogue import CATALOG
 from rolf.testing.storage import (
     accepted_reward,
     create_experiment,
@@ -84,13 +85,18 @@ def test_history_shortens_exploration_of_any_length():
 # --- experiments -------------------------------------------------------------------------------
 
 
-@every_policy
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgresql"])
+#: every policy in one database, some in every database
+PLACES = [(name, "sqlite") for name in CATALOG] + [
+    (name, kind)
+    for name in ("rolf-bayes", "rolf-varying", "drlasso")
+    for kind in ("memory", "postgresql")
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), PLACES)
 def test_history_is_durable_and_exact(name, kind):
     """The same bits in the process that learned it, in one that has been reading, in one that
     opens a snapshot and in one that folds the log; the same estimates as of a policy alone."""
-    if kind != "sqlite" and name not in ("rolf-bayes", "rolf-varying", "drlasso"):
-        pytest.skip("one database will do")
     url = make_url(kind)
     experiment = create_experiment(url, policy=name)
     other = rolf.open_experiment(url, "one")
@@ -116,6 +122,21 @@ def test_history_is_durable_and_exact(name, kind):
     counts = np.bincount(PAST_ARMS, minlength=ARMS) + np.bincount(PAST_ARMS[:9], minlength=ARMS)
     assert [arm.history for arm in status.arms] == counts.tolist()
     assert sum(arm.plays for arm in status.arms) == 10
+
+
+def test_history_is_known_but_was_not_earned(url):
+    experiment = create_experiment(url, policy="ucb")
+    experiment.learn([0, 1, 1], [5.0, 7.0, 9.0])
+    assert experiment.status().total_reward == 0.0
+    assert experiment.status().mean_reward is None
+    experiment.tell(experiment.ask(available=[1]), 2.0)
+    experiment.snapshot()
+    for each in (experiment, rolf.open_experiment(url, "one")):
+        status = each.status(timeline=True)
+        assert (status.total_reward, status.mean_reward) == (2.0, 2.0)
+        assert status.arms[1].mean == 2.0
+        assert status.arms[1].estimate == pytest.approx(6.0)
+        assert [period.mean for period in status.timeline] == [2.0]
 
 
 def test_a_long_history_is_one_small_row(url):
