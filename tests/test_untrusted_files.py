@@ -218,6 +218,7 @@ TABLE = {"features": [[1.0], [2.0]], "labels": None, "columns": None, "active": 
         ({"features": {**TABLE, "active": 1}}, "active"),
         ({"features": {**TABLE, "categories": [1]}}, "categories"),
         ({"features": {**TABLE, "categories": {"a": 1}}}, "categories"),
+        ({"features": {**TABLE, "recipe": [1]}}, "recipe"),
     ],
 )
 def test_crafted_metadata_is_refused(settings, words, tmp_path):
