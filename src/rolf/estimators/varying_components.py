@@ -109,7 +109,12 @@ def varying_absorb(
     row: FloatArray,
     value: float,
 ) -> None:
-    """Take in one reward of an arm that had the features ``row`` (d,)."""
+    """Take in one reward of an arm that had the features ``row`` (d,).
+
+    Sums have loops of their own, here and in ``varying_refresh``: in one that also writes to
+    an array the compiler adds up in an order that depends on where the arrays lie, and replicas
+    of an experiment would differ in their last bits.
+    """
     size = grid.sizes.size
     count = totals.counts[arm]
     evidence = belief.evidence
@@ -127,6 +132,7 @@ def varying_absorb(
             expected = held * totals.sums[arm]
             for i in range(size):
                 way[i] = (row[i - 1] if i > 0 else 1.0) - held * totals.rows[arm, i]
+            for i in range(size):
                 expected += way[i] * belief.coef[g, i]
             total = 1.0 + grid.latent[g] * free
             for i in range(size):
@@ -244,8 +250,9 @@ def varying_refresh(grid: VaryingPosterior, belief: VaryingComponents, totals: T
         for i in range(size):
             inner = 0.0
             for j in range(size):
-                belief.cov[g, i, j] = inverted[i, j]
                 inner += inverted[i, j] * right[j]
+            for j in range(size):
+                belief.cov[g, i, j] = inverted[i, j]
             belief.coef[g, i] = inner
             explained += inner * right[i]
         evidence.errors[g] = max(totals.squares[0] - explained, 0.0)
