@@ -205,8 +205,11 @@ def check_columns(source: str | Path, columns: Sequence[str]) -> None:
         raise InvalidArgument(f"{source}: columns", f"{twice[0]} twice", "each column once")
 
 
-def numbers(path: str | Path, table: pa.Table, name: str) -> FloatArray:
-    """A column as numbers; an error names the first value that is not a number."""
+def numbers(path: str | Path, table: pa.Table, name: str, *, optional: bool = False) -> FloatArray:
+    """A column as numbers; an error names the first value that is not a number.
+
+    With ``optional``, cells may be empty; they become NaN.
+    """
     import pyarrow as pa
 
     column = table.column(name)
@@ -215,6 +218,8 @@ def numbers(path: str | Path, table: pa.Table, name: str) -> FloatArray:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         values = np.array([_number(each) for each in column.to_pylist()])
     bad_rows = np.flatnonzero(~np.isfinite(values)).tolist()
+    if optional:
+        bad_rows = [row for row in bad_rows if column[row].as_py() not in (None, "")]
     if bad_rows:
         row = bad_rows[0]
         value = column[row].as_py()
