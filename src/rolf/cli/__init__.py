@@ -10,6 +10,7 @@ import typer
 
 from rolf import __version__
 from rolf.cli import arms, backups, catalogue, diagnose, experiments, replay, research
+from rolf.cli.common import show_log
 from rolf.errors import RolfError
 
 __all__ = ["app", "main"]
@@ -41,6 +42,7 @@ def main() -> None:
     if "" not in sys.path:
         # For policies in the working directory; last, so that no file there hides a module.
         sys.path.append("")
+    show_log()
     try:
         app()
     except (RolfError, OSError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -81,6 +82,16 @@ def find_labels(names: Sequence[str], arms: Arms, option: str) -> list[Any]:
 
 
 # --- output ---
+
+
+def show_log() -> None:
+    """Show what rolf logs, such as what is being compiled, on standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("rolf: %(message)s"))
+    logger = logging.getLogger("rolf")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
 
 
 @contextmanager

@@ -173,7 +173,7 @@ def evict(root: Path, keep: Path) -> None:
 
     os.utime(keep)
     named = [folder for folder in root.iterdir() if re.fullmatch("[0-9a-f]{20}", folder.name)]
-    ours = [folder for folder in named if any(folder.glob("*.compiled"))]
+    ours = [folder for folder in named if any(folder.glob("*.code"))]
     for folder in sorted(ours, key=_modified, reverse=True)[KEPT:]:
         shutil.rmtree(folder, ignore_errors=True)
 

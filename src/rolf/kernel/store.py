@@ -8,10 +8,11 @@ once or not at all, and it starts with a checksum: a damaged file counts as miss
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import pickle
 import tempfile
-import warnings
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -22,22 +23,27 @@ from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from rolf.errors import RolfWarning
 from rolf.kernel.cache import PRIVATE, Folders
 from rolf.kernel.trust import is_private
 
 #: bytes of the checksum
 CHECKSUM = hashlib.sha256().digest_size
 
+logger = logging.getLogger("rolf")
+#: titles of what this process has compiled, once for each of the types that it was called with
+compilations: list[str] = []
 _warned: list[bool] = []
 
 
 class DiskCache(NullCache):  # type: ignore[misc]
     """The compiled forms of one function; what Numba calls the cache of a dispatcher."""
 
-    def __init__(self, function: Callable[..., Any], folders: Folders) -> None:
+    def __init__(self, function: Callable[..., Any], folders: Folders | None, title: str) -> None:
         self._function = function
-        self._folders = folders
+        self._folders = folders or Folders([], None, [])
+        self._kept = folders is not None  # what comes from a notebook is not
+        self._title = title
+        self._started = 0.0
 
     @property
     def cache_path(self) -> str | None:
@@ -56,13 +62,18 @@ class DiskCache(NullCache):  # type: ignore[misc]
                 stored, payload = pickle.loads(content)
                 if stored == key:
                     return CompileResult._rebuild(target, *payload)
+        logger.warning("compiling %s (once) ...", self._title)  # somebody has to wait for it
+        self._started = time.perf_counter()
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep code that has just been compiled."""
+        compilations.append(self._title)
+        logger.info("%s compiled in %.1f s", self._title, time.perf_counter() - self._started)
         folder = self._folders.write
         if folder is None:
-            _warn_once(self._folders.refused)
+            if self._kept:
+                _warn_once(self._folders.refused)
             return
         if result.lifted or result.library.has_dynamic_globals:
             return
@@ -122,13 +133,12 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _warn_once(refused: list[str]) -> None:
+    """Not a Python warning: where those are errors, nothing could be asked or told."""
     if _warned:
         return
     _warned.append(True)
-    reasons = "; ".join(refused) or "this user has no home"
-    warnings.warn(
-        f"compiled code cannot be kept, so every process compiles again ({reasons}): set "
-        "ROLF_CACHE_DIR to a folder that only you can write to",
-        RolfWarning,
-        stacklevel=2,
+    logger.warning(
+        "compiled code cannot be kept, so every process compiles again (%s): set ROLF_CACHE_DIR to "
+        "a folder that only you can write to",
+        "; ".join(refused) or "this user has no home, and there is no folder for temporary files",
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, overload
 
 import numpy as np
@@ -45,6 +45,8 @@ class Policy(LearnsHistory):
     summary: ClassVar[str] = ""
     #: whether features come with every ask
     varying: ClassVar[bool] = False
+    #: options with which other code is compiled than with the defaults, which come first
+    variants: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
     #: classes that gave themselves a name, by it
     named: ClassVar[dict[str, type[Policy]]] = {}
 

@@ -29,6 +29,8 @@ from rolf.types import FloatArray
 
 #: draws from the posterior in a round of ``rule="sample"``
 DRAWS = 100
+#: options that lead to one rule each
+RULES = ({}, {"explore": 0.1}, {"rule": "sample"})
 
 
 def known_noise(noise: float | None) -> float:
@@ -51,6 +53,8 @@ def posterior_rule(rule: str, width: float, horizon: int | None, explore: float)
 
 class PosteriorPolicy(Policy):
     """A policy that holds a posterior over the arms and the scales."""
+
+    variants = RULES
 
     @property
     def _evidence(self) -> Evidence:
