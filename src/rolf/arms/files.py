@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rolf.errors import InvalidArgument, RolfError
+from rolf.extras import require
 from rolf.text import HARMLESS, as_written, harmless
 from rolf.types import FloatArray
 
@@ -35,6 +36,7 @@ BLOCK, BATCH = 1 << 22, 1 << 16
 
 def read_table(path: str | Path, text: Sequence[str] = ()) -> pa.Table:
     """Read a table; the columns named in ``text`` are kept as text, as written."""
+    require("pyarrow", "reading a table from a file")
     import pyarrow as pa
 
     source = Path(path)

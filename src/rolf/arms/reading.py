@@ -15,6 +15,7 @@ import numpy as np
 from rolf.arms.files import check_columns, numbers, read_table
 from rolf.arms.table import Arms, index_labels
 from rolf.errors import InvalidArgument, RolfWarning
+from rolf.extras import require
 from rolf.types import FloatArray
 
 KEY_COLUMNS = ("arm", "item_id", "id")  # that name the arms
@@ -189,6 +190,7 @@ def _key_column(table: Any) -> str | None:
 
 
 def _frame_table(frame: Any, text: Sequence[str]) -> RawTable:
+    require("pyarrow", "a DataFrame of arms")
     import pyarrow as pa
 
     columns = [str(column) for column in frame.columns]

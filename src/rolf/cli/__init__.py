@@ -10,7 +10,7 @@ import typer
 
 from rolf import __version__
 from rolf.cli import arms, backups, catalogue, diagnose, experiments, replay, research
-from rolf.cli.common import show_log
+from rolf.cli.common import log_shown
 from rolf.errors import RolfError
 
 __all__ = ["app", "main"]
@@ -42,9 +42,9 @@ def main() -> None:
     if "" not in sys.path:
         # For policies in the working directory; last, so that no file there hides a module.
         sys.path.append("")
-    show_log()
     try:
-        app()
+        with log_shown():
+            app()
     except (RolfError, OSError) as error:
         typer.secho(f"rolf: {error}", fg="red", err=True)
         raise SystemExit(1) from None

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from rolf.cli.common import (
     JSON,
@@ -18,6 +17,7 @@ from rolf.cli.common import (
     make_table,
     open_existing,
     print_json,
+    print_table,
 )
 from rolf.errors import InvalidArgument
 
@@ -78,7 +78,7 @@ def arms(
     for column in others:
         column.no_wrap = True
     last.overflow = "fold"
-    Console().print(table)
+    print_table(table)
 
 
 def _change(

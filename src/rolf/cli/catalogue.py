@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from rolf.cli.common import POLICY, make_table
+from rolf.cli.common import POLICY, make_table, print_table
 from rolf.errors import RolfError
 
 commands = typer.Typer()
@@ -36,10 +35,10 @@ SECONDS = {
 WORKER = """
 import os, sys
 from rolf.cli.catalogue import compile_one
-from rolf.cli.common import show_log
-show_log()
-while position := os.read(0, 1):
-    compile_one(sys.argv[1 + position[0]])
+from rolf.cli.common import log_shown
+with log_shown():
+    while position := os.read(0, 1):
+        compile_one(sys.argv[1 + position[0]])
 """
 
 
@@ -56,7 +55,7 @@ def policies(
             for cls in policy_classes()
         )
         header = ("name", "class", "what it is", "options")
-        Console().print(make_table(header, rows, text=header))
+        print_table(make_table(header, rows, text=header))
         return
     cls = policy_class(name)
     summary = f": {cls.summary}" if cls.summary else ""

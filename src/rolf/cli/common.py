@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from rolf.errors import InvalidArgument, RolfWarning, UnknownExperiment
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from rolf.arms.table import Arms
     from rolf.experiments.experiment import Experiment
 
@@ -84,14 +84,19 @@ def find_labels(names: Sequence[str], arms: Arms, option: str) -> list[Any]:
 # --- output ---
 
 
-def show_log() -> None:
+@contextmanager
+def log_shown() -> Iterator[None]:
     """Show what rolf logs, such as what is being compiled, on standard error."""
-    handler = logging.StreamHandler()
+    logger, handler = logging.getLogger("rolf"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("rolf: %(message)s"))
-    logger = logging.getLogger("rolf")
+    level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 @contextmanager
@@ -122,6 +127,9 @@ def make_table(
 
     The first column and those named in ``text`` are aligned on the left, numbers on the right.
     """
+    from rich.table import Table
+    from rich.text import Text
+
     caption = Text(title) if title else None
     table = Table(title=caption, title_justify="left", box=None, pad_edge=False)
     for name in header:
@@ -130,6 +138,13 @@ def make_table(
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
     return table
+
+
+def print_table(table: Table) -> None:
+    """Print a table, as wide as the screen is."""
+    from rich.console import Console
+
+    Console().print(table)
 
 
 def format_number(value: float | None) -> str:

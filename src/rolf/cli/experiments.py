@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from rolf.cli.common import (
     JSON,
@@ -20,6 +19,7 @@ from rolf.cli.common import (
     make_table,
     open_existing,
     print_json,
+    print_table,
     read_options,
     warnings_as_notes,
 )
@@ -117,7 +117,7 @@ def ask(
         print_json([decision.to_dict() for decision in decisions])
         return
     cells = ((each.id, each.arm, f"{each.probability:.4f}") for each in decisions)
-    Console().print(make_table(("id", "arm", "probability"), cells))
+    print_table(make_table(("id", "arm", "probability"), cells))
 
 
 @commands.command(context_settings={"ignore_unknown_options": True})  # -1 is a reward
@@ -180,7 +180,7 @@ def status(url: URL, name: NAME, as_json: JSON = False) -> None:
             row += [ends if bounded else "any", "" if arm.best is None else f"{arm.best:.1%}"]
         rows.append(row)
     header = ("arm", "plays", "told", "estimate", *(("90% interval", "best") * posterior))
-    Console().print(make_table(header, rows))
+    print_table(make_table(header, rows))
 
 
 @commands.command()

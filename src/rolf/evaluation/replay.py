@@ -50,6 +50,7 @@ from rolf.evaluation.offpolicy import (
     varying_model,
 )
 from rolf.evaluation.result import LOGGED, Evaluation, Value
+from rolf.extras import require
 from rolf.policies.arrays import remember
 from rolf.progress import progress_bar
 from rolf.simulation.specs import Entry, read_policies
@@ -113,6 +114,7 @@ def replay(
         interval: "normal", or "bootstrap" for percentiles over resampled decisions.
         progress: show a progress bar; by default on a terminal.
     """
+    require("scipy", "replay")
     log = log if isinstance(log, Log) else read_log(log)
     arms = read_arms(features) if is_table(features) else Arms.read(features)
     chosen = _chosen(estimators)

@@ -22,6 +22,7 @@ from rolf.experiments.backup import back_up
 from rolf.experiments.live import LiveReplica, already_told, unknown_decision
 from rolf.experiments.replica import Replica
 from rolf.experiments.roster import Roster
+from rolf.experiments.serving import Served
 from rolf.experiments.status import ArmRecord, Counts, Status, arm_records, capture, status_from
 from rolf.experiments.storage.base import CHANGE, Record, Row, Store, log_rows, part_size
 from rolf.experiments.storage.forks import notice_forks
@@ -33,7 +34,7 @@ MAX_BATCH = 100_000
 EXPIRY_TIME, EXPIRY_PART = 0.01, 100
 
 
-class Experiment:
+class Experiment(Served):
     """Decisions and rewards that are never lost. ``rolf.open_experiment`` opens one.
 
     Several threads may share it, and so may processes that are forked from this one. Close it, or

@@ -33,6 +33,7 @@ from rolf.experiments.log_files import (
 from rolf.experiments.opening import create
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import CHANGE, DECISION, DEFAULT, Row
+from rolf.extras import require
 from rolf.policies.base import Policy
 from rolf.policies.registry import check_options, policy_class, policy_name
 from rolf.text import harmless
@@ -52,6 +53,7 @@ class _Logged(NamedTuple):
 
 def export_log(experiment: Experiment, path: str | Path) -> int:
     """Write the log to a file; returns the number of decisions."""
+    require("pyarrow", "exporting a log")
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet as pq

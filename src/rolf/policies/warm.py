@@ -12,7 +12,7 @@ import numpy as np
 from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.policies.arrays import copied
 from rolf.policies.base import Policy
-from rolf.policies.operations import rebuild
+from rolf.policies.operations import Pending, rebuild
 from rolf.policies.posterior_policy import PosteriorPolicy
 from rolf.policies.registry import check_options, policy_class
 
@@ -85,12 +85,12 @@ def _rehearse(policy: Policy, state: Any) -> None:
     """Everything that a user may call, on a double of the policy with this state."""
     double = object.__new__(type(policy))
     vars(double).update(vars(policy), _state=state, _pending={}, _rng=np.random.default_rng(0))
-    table = {"features": policy.arms.features.copy()} if policy.varying else {}
+    table: dict[str, Any] = {"features": policy.arms.features.copy()} if policy.varying else {}
     low, high = policy.reward_range
     for round in range(2 * min(policy.arms.count, 10)):
         decision = Policy.ask(double, **table)
-        pending = double._pending[decision.id]
-        double._pending[decision.id] = pending._replace(choice=pending.choice._replace(matched=True))
+        choice, row = double._pending[decision.id]
+        double._pending[decision.id] = Pending(choice._replace(matched=True), row)
         Policy.tell(double, decision, min(max(float(round % 2), low), high))
     with suppress(RolfError):  # not every policy can
         rows = {name: rows[:2] for name, rows in table.items()}

@@ -14,6 +14,7 @@ import numpy as np
 from rolf.arms.files import check_parquet
 from rolf.checks import whole
 from rolf.errors import InvalidArgument, RolfError
+from rolf.extras import require
 from rolf.plots import style
 from rolf.plots.regret import Curves, curves_of, regret_figure
 from rolf.text import format_table, harmless
@@ -131,6 +132,7 @@ class Result:
 
     def save(self, path: str | Path) -> Path:
         """Write a Parquet file: one row per policy and run, with the configuration as metadata."""
+        require("pyarrow", "saving a result")
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -160,6 +162,7 @@ class Result:
 
 def load_result(path: str | Path) -> Result:
     """Read back what ``Result.save`` wrote."""
+    require("pyarrow", "reading a result")
     import pyarrow as pa
     import pyarrow.parquet as pq
 
