@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from rolf.errors import RolfError
-from rolf.kernel.cache import cache_folders
+from rolf.kernel.cache import cache_folders, outside
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -143,12 +143,17 @@ def compiled(function: Callable[P, R], *classes: type, title: str) -> Callable[P
     to be compiled; ``title`` is what it is called there.
     """
     with _lock:
-        activate()
         import numba
 
         from rolf.kernel.store import DiskCache
 
         dispatcher = numba.njit(function, nogil=True, fastmath=FAST)
         own = {function.__module__, *(cls.__module__ for cls in classes)}
-        dispatcher._cache = DiskCache(function, cache_folders(own, modules()), title)
+        dispatcher._cache = DiskCache(
+            function,
+            cache_folders(own, modules()),
+            title,
+            ours=not any(map(outside, own)),
+            before_compiling=activate,
+        )
         return dispatcher  # type: ignore[no-any-return]
