@@ -66,6 +66,8 @@ def test_simulate_writes_everything(tmp_path):
         (CONFIG.replace('ucb = "ucb"', "ucb = 3"), "policies.ucb"),
         (CONFIG.replace('title = "small"', "title = 3"), "title"),
         (CONFIG.replace("arms = 5", 'arms = "x"'), "arms"),
+        (CONFIG.replace('"paper"', '"nowhere:Family"'), "No module named 'nowhere'"),
+        (CONFIG.replace('"paper"', '"math:pi"'), "function"),
         ("problem = 3\n[policies]\nu = 'ucb'", "problem"),
     ],
 )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import rolf
 from rolf.cli import catalogue
+from rolf.kernel.cache import cache_folders
 from rolf.policies.catalogue import CATALOG
 from test_cli import run
 
@@ -18,20 +22,20 @@ from test_cli import run
 RECORDING = """
 import os, sys, time
 from pathlib import Path
-import rolf.simulation.loop as loop
+import rolf.cli.catalogue as catalogue
 
 log = Path(os.environ["ROLF_TEST_LOG"])
 
-def record(names):
+def record(name):
     with log.open("a") as file:
-        file.writelines(f"{os.getpid()} {name}\\n" for name in names)
+        file.write(f"{os.getpid()} {name}\\n")
     end = time.monotonic() + 20
     while len({line.split()[0] for line in log.read_text().splitlines()}) < 2:
         if time.monotonic() > end:
             sys.exit("the other process has got no policy")
         time.sleep(0.01)
 
-loop.compile_all = record
+catalogue.compile_one = record
 """
 
 
@@ -52,20 +56,23 @@ def test_two_processes_share_all_policies(names, log):
     done = run("compile", *names)
     assert done.exit_code == 0, done.output
     expected = list(dict.fromkeys(names or CATALOG))
-    assert sorted(name for _, name in recorded(log)) == sorted(expected)
+    order = [name for _, name in recorded(log)]
+    assert sorted(order) == sorted([*expected, "status"])
     assert len({process for process, _ in recorded(log)}) == 2
-    assert done.stdout == f"compiled: {', '.join(expected)}\n"
+    slowest = [name for name in catalogue.SECONDS if name in expected]
+    assert set(order[:2]) == set((slowest + [name for name in expected if name not in slowest])[:2])
+    assert done.stdout.startswith(f"compiled: {', '.join(expected)} (")
 
 
-@pytest.mark.parametrize("end", ["raise ValueError(names)", "os.kill(os.getpid(), 9)"])
+@pytest.mark.parametrize("end", ["raise ValueError(name)", "os.kill(os.getpid(), 9)"])
 def test_a_process_that_fails_or_is_killed_is_reported(end, log, monkeypatch):
     failing = f"""
-def fail(names):
-    record(names)
-    if "lints" in names:
+def fail(name):
+    record(name)
+    if name == "lints":
         {end}
 
-loop.compile_all = fail
+catalogue.compile_one = fail
 """
     worker = catalogue.WORKER.replace(RECORDING, RECORDING + failing)
     monkeypatch.setattr(catalogue, "WORKER", worker)
@@ -83,7 +90,10 @@ def test_an_unknown_policy_starts_no_process(monkeypatch):
 def test_one_policy_is_compiled_and_named():
     done = run("compile", "ucb")
     assert done.exit_code == 0, done.output
-    assert done.stdout == "compiled: ucb\n"
+    assert re.fullmatch(
+        r"ucb: (was ready|\d+ functions? compiled in .* s)\nstatus: .*\ncompiled: ucb \(\d+ s\)\n",
+        done.stdout,
+    )
 
 
 def test_what_is_compiled_is_not_compiled_again(tmp_path):
@@ -100,10 +110,10 @@ def test_what_is_compiled_is_not_compiled_again(tmp_path):
     def files():
         return {path: path.stat().st_mtime_ns for path in cache.rglob("*") if path.is_file()}
 
-    code = 'import sys; sys.argv = ["rolf", "compile", "ucb", "ucb1"]; import rolf.cli as cli; '
-    done = python(code + "cli.main()")
-    assert done.stdout == "compiled: ucb, ucb1\n"
+    code = 'from rolf.cli import catalogue; catalogue._compile_in_parallel(["ucb", "ucb1"])'
+    done = python(code)
     for name in ("ucb", "ucb1"):
+        assert re.search(rf"^{name}: \d+ functions? compiled in", done.stdout, re.MULTILINE)
         assert f"rolf: {name} on fixed features compiled" in done.stderr
     compiled = files()
     assert compiled
@@ -114,3 +124,25 @@ rolf.simulate(policies, rolf.environments.paper(arms=5, size=6), rounds=5, runs=
 """
     assert python(play).stderr == ""
     assert files() == compiled
+    assert sorted(python(code).stdout.splitlines()) == ["ucb1: was ready", "ucb: was ready"]
+
+
+def test_afterwards_no_process_compiles_anything():
+    """Every policy and every option, online, in experiments, in simulations and in replay."""
+    assert run("compile").exit_code == 0  # does nothing where make test has done it before
+    command = [sys.executable, str(Path(__file__).with_name("walk.py"))]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "done\n"
+
+
+def test_the_walk_notices_what_was_left_out(tmp_path):
+    code = cache_folders({"rolf.types"}, set()).read[0]
+    left = shutil.copytree(code, tmp_path / "cache" / code.name)
+    for file in left.glob("largest_rates-*.code"):
+        file.unlink()
+    command = [sys.executable, str(Path(__file__).with_name("walk.py")), "kl-ucb"]
+    environment = {**os.environ, "ROLF_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    expected = "online kl-ucb {} compiled largest rates, online\ndone\n"
+    assert done.stdout == expected, done.stderr

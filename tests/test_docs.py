@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import rolf
+from rolf.cli import research
 from rolf.policies import catalogue
 
 ROOT = Path(__file__).parent.parent
@@ -121,6 +123,22 @@ for compiled in (True, False):
         assert fast == slow
         seen.append(fast)
     assert seen[0] != seen[1]
+
+
+def test_every_key_of_a_simulation_is_documented():
+    text = (ROOT / "docs" / "simulate.md").read_text()
+    rows = {
+        cells[0].strip("`[]"): re.findall(r"`(\w+)`", cells[1])
+        for cells in (
+            [cell.strip() for cell in line.strip("|").split("|")]
+            for line in text.splitlines()
+            if line.startswith("| `")
+        )
+    }
+    assert set(research.Plan._fields) <= set(rows)
+    for family, name in research.FAMILIES.items():
+        keys = inspect.signature(getattr(rolf.environments, name)).parameters
+        assert rows[family] == list(keys), family
 
 
 def test_promises_name_tests_that_exist():

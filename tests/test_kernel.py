@@ -76,7 +76,7 @@ def test_only_the_latest_folders_are_kept(tmp_path, monkeypatch):
     ours = [tmp_path / f"{number:020x}" for number in range(6)]
     for age, folder in enumerate(ours):
         folder.mkdir()
-        (folder / "x.compiled").touch()
+        (folder / "x.code").touch()
         os.utime(folder, (1000 + age, 1000 + age))
     foreign = [tmp_path / "notes", tmp_path / f"{99:020x}"]  # no name of ours; nothing compiled
     for folder in foreign:

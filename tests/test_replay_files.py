@@ -62,11 +62,11 @@ def test_arms_with_categories(tmp_path):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("arm,reward\na,1\n", "probability too"),
-        ("item_id,click\n1,1\n", "propensity_score too"),
-        ("a,b\n1,2\n", "arm, probability, reward"),
+        ("arm,probability\na,1\n", "reward too"),
+        ("item_id,propensity_score\n1,1\n", "click too"),
+        ("a,b\n1,2\n", "arm and reward"),
         ("arm,probability,reward\na,0.5,\n", "without rewards"),
-        ("arm,probability,reward\na,,1\n", "probability: got 'nothing in row 0'"),
+        ("arm,probability,reward\na,,1\na,often,1\n", "probability: got \"'often' in row 1\""),
         ("arm,probability,reward\na,0.5,1\na,0.5,good\n", "reward: got"),
         ("arm,probability,reward\na,1.5,1\n", "probabilities"),
         ("arm,item_id,probability\na,1,0.5\n", "reward too"),
@@ -260,6 +260,42 @@ def test_errors_of_the_command_are_one_line(tmp_path, extra, expected, monkeypat
     shown = capsys.readouterr().err
     assert shown.startswith("rolf: ")
     assert expected in shown
+
+
+def test_replay_needs_no_probability(tmp_path):
+    """A log from elsewhere, and one that we exported: imported decisions have no known chance."""
+    log, arms = files(tmp_path)
+    table = pandas.read_csv(log, dtype={"arm": str})
+    with_chances = run(log, arms, "--policy", "ucb", "--estimator", "replay")
+    table.drop(columns="probability").to_csv(log, index=False)
+    without = run(log, arms, "--policy", "ucb", "--estimator", "replay")
+    assert without.exit_code == 0, without.output
+    assert without.stdout == with_chances.stdout
+    table = table.head(400).drop(columns="probability")
+    table.insert(0, "id", [f"old-{number}" for number in range(1, 401)])
+    table.to_csv(tmp_path / "old.csv", index=False)
+    url, exported = f"sqlite:///{tmp_path}/e.db", str(tmp_path / "exported.csv")
+    rolf.import_log(
+        url, "e", tmp_path / "old.csv", features=rolf.read_arms(arms), policy="ucb"
+    ).close()
+    with rolf.open_experiment(url, "e") as experiment:
+        experiment.tell(experiment.ask(), 1.0)  # this one has a chance
+        rolf.export_log(experiment, exported)
+    done = run(exported, arms, "--policy", "ucb", "--estimator", "replay")
+    assert done.exit_code == 0, done.output
+    everything = run(exported, arms, "--policy", "ucb")
+    assert "ips, snips, dr left out: log: got 'no probability for 400 of" in everything.output
+    assert "replay" in everything.output
+    refused = run(exported, arms, "--policy", "ucb", "--estimator", "ips").exception
+    assert 'only the estimator "replay" works' in str(refused)
+
+
+def test_a_contextual_log_needs_probabilities(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(OWN.replace("0.25,2024", ",2024").replace(",,,", ",2,3,"))
+    arms = read_arms_of(tmp_path, "arm,size\n07,0\na,0\n")
+    with pytest.raises(rolf.RolfError, match="no probability for 1 of its decisions"):
+        rolf.replay(path, arms, ["rolf-varying"], estimators=["replay"])
 
 
 def test_a_missing_log_is_said(tmp_path, monkeypatch, capsys):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rolf.policies.rolf_varying import RoLFVarying
     from rolf.policies.ucb import UCB
     from rolf.policies.ucb1 import UCB1
+    from rolf.policies.warm import warm_up
     from rolf.simulation.results import Result, load_result
     from rolf.simulation.tasks import simulate
     from rolf.types import Decision
@@ -83,6 +84,7 @@ _HOMES = {
     "simulate": "rolf.simulation.tasks",
     "testing": "rolf.testing",
     "theory": "rolf.theory",
+    "warm_up": "rolf.policies.warm",
 }
 # Older and shorter names, left out of ``__all__``: ``from rolf import *`` must not hide the
 # built-in ``open``.
@@ -131,6 +133,7 @@ __all__ = [
     "restore",
     "simulate",
     "theory",
+    "warm_up",
 ]
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from rolf.arms.delimited import SEPARATORS, Layout, find_layout, open_bytes
 from rolf.arms.parsing import amount, decimal_mark, number
 from rolf.errors import InvalidArgument, RolfError
+from rolf.extras import require
 from rolf.text import HARMLESS, as_written, harmless
 from rolf.types import FloatArray
 
@@ -42,6 +43,7 @@ BLOCK, BATCH = 1 << 22, 1 << 16
 
 def read_table(path: str | Path, text: Sequence[str] = ()) -> pa.Table:
     """Read a table; the columns named in ``text`` are kept as text, as written."""
+    require("pyarrow", "reading a table from a file")
     import pyarrow as pa
 
     source = Path(path)
@@ -249,8 +251,11 @@ def check_columns(source: str | Path, columns: Sequence[str]) -> None:
         raise InvalidArgument(f"{source}: columns", f"{twice[0]} twice", "each column once")
 
 
-def numbers(path: str | Path, table: pa.Table, name: str) -> FloatArray:
-    """A column as numbers; an error names the first value that is not a number."""
+def numbers(path: str | Path, table: pa.Table, name: str, *, optional: bool = False) -> FloatArray:
+    """A column as numbers; an error names the first value that is not a number.
+
+    With ``optional``, cells may be empty; they become NaN.
+    """
     import pyarrow as pa
 
     column = table.column(name)
@@ -259,6 +264,8 @@ def numbers(path: str | Path, table: pa.Table, name: str) -> FloatArray:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         values = written_numbers(column.to_pylist())
     bad_rows = np.flatnonzero(~np.isfinite(values)).tolist()
+    if optional:
+        bad_rows = [row for row in bad_rows if column[row].as_py() not in (None, "")]
     if bad_rows:
         row = bad_rows[0]
         value = column[row].as_py()

@@ -10,6 +10,7 @@ import typer
 
 from rolf import __version__
 from rolf.cli import arms, backups, catalogue, diagnose, experiments, logs, replay, research
+from rolf.cli.common import log_shown
 from rolf.errors import RolfError
 
 __all__ = ["app", "main"]
@@ -42,7 +43,8 @@ def main() -> None:
         # For policies in the working directory; last, so that no file there hides a module.
         sys.path.append("")
     try:
-        app()
+        with log_shown():
+            app()
     except (RolfError, OSError) as error:
         typer.secho(f"rolf: {error}", fg="red", err=True)
         raise SystemExit(1) from None

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from rolf.cli.common import (
     JSON,
@@ -19,6 +18,7 @@ from rolf.cli.common import (
     make_table,
     open_existing,
     print_json,
+    print_table,
     split_names,
     warnings_as_notes,
 )
@@ -94,7 +94,7 @@ def arms(
     for column in others:
         column.no_wrap = True
     last.overflow = "fold"
-    Console().print(table)
+    print_table(table)
     if known.recipe is not None:
         typer.echo()
         _show_columns(known, as_json)
@@ -109,7 +109,7 @@ def _show_columns(arms: Arms, as_json: bool) -> None:
         return
     table = make_table(("column", "read as"), described.items(), text=("read as",))
     table.columns[0].no_wrap = True
-    Console().print(table)
+    print_table(table)
 
 
 def _change(

@@ -6,24 +6,39 @@ import inspect
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from rolf.cli.common import POLICY, make_table
+from rolf.cli.common import POLICY, make_table, print_table
 from rolf.errors import RolfError
 
 commands = typer.Typer()
 
 PROCESSES = 2
+#: stands for what the status of an experiment calls, whatever its policy
+STATUS = "status"
+#: how long policies take to compile, about; for the order, and only those that take long
+SECONDS = {
+    "rolf-bayes": 60.0,
+    "rolf-bayes-varying": 50.0,
+    "rolf-lasso": 30.0,
+    "rolf-varying": 10.0,
+    "rolf-ridge": 9.0,
+    "linucb": 8.0,
+    "lints": 8.0,
+    "linucb-varying": 7.0,
+}
 #: compiles policies until the queue on its standard input is empty: one byte per policy
 WORKER = """
 import os, sys
-from rolf.simulation.loop import compile_all
-while position := os.read(0, 1):
-    compile_all([sys.argv[1 + position[0]]])
+from rolf.cli.catalogue import compile_one
+from rolf.cli.common import log_shown
+with log_shown():
+    while position := os.read(0, 1):
+        compile_one(sys.argv[1 + position[0]])
 """
 
 
@@ -40,7 +55,7 @@ def policies(
             for cls in policy_classes()
         )
         header = ("name", "class", "what it is", "options")
-        Console().print(make_table(header, rows, text=header))
+        print_table(make_table(header, rows, text=header))
         return
     cls = policy_class(name)
     summary = f": {cls.summary}" if cls.summary else ""
@@ -61,28 +76,49 @@ def compile_policies(
         typer.Argument(help="Policies, named as for rolf policies; by default all."),
     ] = None,
 ) -> None:
-    """Compile policies now, two at a time, so that nothing later has to wait."""
+    """Compile policies now, two at a time, so that nothing later has to wait.
+
+    This covers every option, online, in simulations and in replay.
+    """
     from rolf.policies.catalogue import CATALOG
     from rolf.policies.registry import policy_class
-    from rolf.simulation.loop import compile_all
 
     chosen = list(dict.fromkeys(names or CATALOG))
     for name in chosen:
         policy_class(name)
+    start = time.perf_counter()
     if len(chosen) == 1:
-        compile_all(chosen)
+        compile_one(chosen[0])
+        compile_one(STATUS)
     else:
-        _compile_in_parallel(chosen)
-    typer.echo(f"compiled: {', '.join(chosen)}")
+        _compile_in_parallel([*chosen, STATUS])
+    typer.echo(f"compiled: {', '.join(chosen)} ({time.perf_counter() - start:.0f} s)")
+
+
+def compile_one(name: str) -> None:
+    """Compile a policy, or what the status needs, and say what had to be done."""
+    from rolf.kernel.store import compilations
+    from rolf.policies.warm import warm_posterior
+    from rolf.simulation.loop import compile_policy
+
+    before, start = len(compilations), time.perf_counter()
+    if name == STATUS:
+        warm_posterior()
+    else:
+        compile_policy(name)
+    count, took = len(compilations) - before, time.perf_counter() - start
+    functions = "1 function" if count == 1 else f"{count} functions"
+    typer.echo(f"{name}: {functions} compiled in {took:.1f} s" if count else f"{name}: was ready")
 
 
 def _compile_in_parallel(names: Sequence[str]) -> None:
     """Let each process take the next policy until none is left.
 
     Numba compiles one thing at a time in a process. The queue is a pipe that all processes read
-    from; it holds the positions of the names. The catalogue lists the slowest policies first, so
-    the processes end at about the same time.
+    from; it holds the positions of the names, those that take longest first, so that the processes
+    end at about the same time.
     """
+    names = sorted(names, key=lambda name: -SECONDS.get(name, 0.0))
     queue, feed = os.pipe()
     os.write(feed, bytes(range(len(names))))
     os.close(feed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from rolf.errors import InvalidArgument, RolfWarning, UnknownExperiment
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from rolf.arms.table import Arms
     from rolf.experiments.experiment import Experiment
 
@@ -133,6 +134,21 @@ def join_names(names: Iterable[Any]) -> str:
 
 
 @contextmanager
+def log_shown() -> Iterator[None]:
+    """Show what rolf logs, such as what is being compiled, on standard error."""
+    logger, handler = logging.getLogger("rolf"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("rolf: %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+@contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Print rolf's warnings as notes on standard error, apart from output for programs."""
     with warnings.catch_warnings():
@@ -160,6 +176,9 @@ def make_table(
 
     The first column and those named in ``text`` are aligned on the left, numbers on the right.
     """
+    from rich.table import Table
+    from rich.text import Text
+
     caption = Text(title) if title else None
     table = Table(title=caption, title_justify="left", box=None, pad_edge=False)
     for name in header:
@@ -168,6 +187,13 @@ def make_table(
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
     return table
+
+
+def print_table(table: Table) -> None:
+    """Print a table, as wide as the screen is."""
+    from rich.console import Console
+
+    Console().print(table)
 
 
 def format_number(value: float | None) -> str:

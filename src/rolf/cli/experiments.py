@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from rolf.cli.common import (
     DEFAULT_REWARD,
@@ -25,6 +24,7 @@ from rolf.cli.common import (
     make_table,
     open_existing,
     print_json,
+    print_table,
     read_json,
     read_options,
     split_names,
@@ -138,7 +138,7 @@ def ask(
         print_json([decision.to_dict() for decision in decisions])
         return
     cells = ((each.id, each.arm, f"{each.probability:.4f}") for each in decisions)
-    Console().print(make_table(("id", "arm", "probability"), cells))
+    print_table(make_table(("id", "arm", "probability"), cells))
 
 
 @commands.command(context_settings={"ignore_unknown_options": True})  # -1 is a reward
@@ -206,12 +206,12 @@ def status(
     for line in (status_text.head(now), *status_text.sentences(now)):
         typer.echo(line)
     header, *rows = status_text.table(now, top)
-    Console().print(make_table(header, rows))
+    print_table(make_table(header, rows))
     if more := status_text.rest(now, top):
         typer.echo(more)
     if timeline:
         header, *rows = status_text.over_time(now)
-        Console().print(make_table(header, rows, title="\nrewards over time"))
+        print_table(make_table(header, rows, title="\nrewards over time"))
     if plot is not None:
         typer.echo(f"written: {plot}")
 

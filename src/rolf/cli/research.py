@@ -6,27 +6,30 @@ import inspect
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from rich.console import Console
 
 import rolf
-from rolf.cli.common import make_table
+from rolf.cli.common import make_table, print_table
 from rolf.errors import InvalidArgument, RolfError
+from rolf.extras import require
 
 if TYPE_CHECKING:
     from rolf.simulation.results import Summary
 
 commands = typer.Typer()
 
-FAMILIES: dict[str, Callable[..., Any]] = {
-    "paper": rolf.environments.paper,
-    "synthetic": rolf.environments.synthetic,
-    "varying": rolf.environments.varying,
-    "two-arms": rolf.environments.two_arms,
-    "three-arms": rolf.environments.three_arms,
+#: kinds of problems, and what of ``rolf.environments`` makes them
+FAMILIES = {
+    "problem": "Problem",
+    "paper": "paper",
+    "synthetic": "synthetic",
+    "varying": "varying",
+    "two-arms": "two_arms",
+    "three-arms": "three_arms",
 }
 
 
@@ -47,6 +50,9 @@ def reproduce(
 ) -> None:
     """Reproduce the paper: every figure, every number, and report.html."""
     from rolf.report import reproduce as run
+
+    for module in ("pyarrow", "matplotlib", "scipy"):
+        require(module, "rolf reproduce")
 
     page = run(
         _writable(out),
@@ -74,6 +80,8 @@ def simulate(
 
     The file names policies as elsewhere: by catalogue name, entry point or package.module:Class.
     """
+    require("pyarrow", "rolf simulate")
+    require("matplotlib", "rolf simulate")
     plan = _read_plan(config)
     _writable(out)
     result = rolf.simulate(
@@ -128,7 +136,7 @@ def _show(summary: Summary, title: str) -> None:
         (row.policy, *(f"{getattr(row, name):.1f}" for name in statistics))
         for row in sorted(summary, key=lambda row: row.mean)
     )
-    Console().print(make_table(("policy", *statistics), rows, title=title))
+    print_table(make_table(("policy", *statistics), rows, title=title))
     first = summary[0]
     typer.echo(f"cumulative regret after {first.rounds} rounds, {first.runs} runs")
 
@@ -188,15 +196,31 @@ def _read_problem(path: Path, table: Any) -> Any:
         raise InvalidArgument(f"{path}: problem", table, "a [problem] table")
     arguments = dict(table)
     family = arguments.pop("family", "paper")
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise InvalidArgument(f"{path}: problem.family", family, "one of " + ", ".join(FAMILIES))
-    build = FAMILIES[family]
+    if isinstance(family, str) and ":" in family:
+        build = _imported(path, family)
+    elif isinstance(family, str) and family in FAMILIES:
+        build = getattr(rolf.environments, FAMILIES[family])
+    else:
+        expected = f"package.module:function, or one of {', '.join(FAMILIES)}"
+        raise InvalidArgument(f"{path}: problem.family", family, expected)
     _check_keys(f"{path}: problem", arguments, inspect.signature(build).parameters)
     try:
         return build(**arguments)
     except TypeError as error:
         expected = f"numbers and names ({error})"
         raise InvalidArgument(f"{path}: problem", arguments, expected) from None
+
+
+def _imported(path: Path, reference: str) -> Callable[..., Any]:
+    """A function or class of the user's that makes a problem or a family."""
+    module, _, name = reference.partition(":")
+    try:
+        build: Callable[..., Any] = getattr(import_module(module), name)
+        inspect.signature(build)
+    except Exception as error:  # whatever a module of the user's may raise
+        expected = f"a function that can be imported here ({type(error).__name__}: {error})"
+        raise InvalidArgument(f"{path}: problem.family", reference, expected) from None
+    return build
 
 
 def _check_keys(where: str, table: dict[str, Any], known: Iterable[str]) -> None:

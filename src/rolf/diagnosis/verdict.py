@@ -15,6 +15,7 @@ The rules, in this order; "surely" means with a posterior chance of at least ``l
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -200,9 +201,7 @@ def arm_parts(
     level: float,
 ) -> list[ArmPart]:
     """All arms; ``moments`` and ``noises`` are for the played ones only."""
-    from scipy.special import ndtri
-
-    quantile = float(ndtri(0.5 + 0.5 * level))
+    quantile = NormalDist().inv_cdf(0.5 + 0.5 * level)
     places = {int(position): place for place, position in enumerate(played)}
     out = []
     for position, label in enumerate(table.labels):

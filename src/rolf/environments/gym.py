@@ -58,4 +58,11 @@ def gymnasium(problem: Any, *, rounds: int = 1200) -> Any:
             self._round += 1
             return self._see(), reward, False, self._round >= rounds, info
 
+        def __reduce__(self) -> tuple[Any, ...]:  # its class is of this call, not of a module
+            return _rebuilt, (problem, rounds), vars(self)
+
     return BanditEnv()
+
+
+def _rebuilt(problem: Any, rounds: int) -> Any:
+    return gymnasium(problem, rounds=rounds)

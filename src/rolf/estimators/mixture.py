@@ -15,7 +15,7 @@ import numpy as np
 from rolf.checks import MAX_FEATURE, MAX_REWARD
 from rolf.estimators.operations import Traits, check_counts, check_moments, check_sums
 from rolf.estimators.scales import FAINT, check_evidence, evidence_agrees
-from rolf.estimators.student import low_quantiles, tail_table
+from rolf.estimators.student import low_quantile, low_quantiles, tail_table
 from rolf.estimators.winners import count_wins
 from rolf.kernel import kernel, looped
 from rolf.types import FloatArray, IntArray
@@ -117,11 +117,8 @@ class MixturePosterior(NamedTuple):
 
     def interval(self, level: float) -> FloatArray:
         """Of every arm (K, 2): holds its mean with this chance, as much below as above."""
-        from scipy.special import stdtrit
-
-        chance = 0.5 * (1.0 - level)
-        one = float(stdtrit(self.degrees, chance))
-        table, means = tail_table(self.degrees), np.ascontiguousarray(self.means.T)
+        chance, table = 0.5 * (1.0 - level), tail_table(self.degrees)
+        one, means = low_quantile(table, chance), np.ascontiguousarray(self.means.T)
         spreads = np.sqrt(np.ascontiguousarray(self.variances.T) * self.noises)
         ends = [
             low_quantiles(table, self.weights, sign * means, spreads, chance, one)
@@ -132,10 +129,11 @@ class MixturePosterior(NamedTuple):
     def best(self, arms: IntArray, draws: int) -> FloatArray:
         """How often each arm (K,) is the best of ``arms`` in draws from the joint posterior."""
         wins = np.zeros(self.means.shape[1])
+        far = -low_quantile(tail_table(self.degrees), 0.5 * NEVER / arms.size)
         rng = np.random.default_rng([int(min(self.degrees, 2.0**53)), draws])
         shares = rng.multinomial(draws, self.weights / self.weights.sum())
         for g in np.flatnonzero(shares):
-            rivals = self._rivals(int(g), arms)
+            rivals = self._rivals(int(g), arms, far)
             values, vectors = np.linalg.eigh(self.cov[g])
             reach, alone = self.loadings(int(g), rivals)
             root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -148,11 +146,9 @@ class MixturePosterior(NamedTuple):
             wins[rivals] += won
         return wins / draws
 
-    def _rivals(self, component: int, arms: IntArray) -> IntArray:
-        """Some arms without those that, all together, have less than NEVER of being the best."""
-        from scipy.special import stdtrit
-
-        far = -float(stdtrit(self.degrees, 0.5 * NEVER / arms.size))
+    def _rivals(self, component: int, arms: IntArray, far: float) -> IntArray:
+        """Some arms without those that, all together, have less than NEVER of being the best;
+        ``far`` is how many deviations away an arm is when it may be one of them."""
         spread = self.noises[component] * self.variances[component, arms]
         means, reach = self.means[component, arms], far * np.sqrt(spread)
         rivals: IntArray = arms[means + reach >= (means - reach).max()]

@@ -8,6 +8,7 @@ without a special function in it.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -26,15 +27,37 @@ CLOSE = 1e-8
 def tail_table(degrees: float) -> FloatArray:
     """Coefficients of P(T > x) in each cell, the highest power first, (CELLS, COEFFICIENTS).
 
-    The argument of a polynomial goes from -1 to 1 over its cell.
+    The argument of a polynomial goes from -1 to 1 over its cell. In each cell it is the integral of
+    the polynomial through the density at Chebyshev's nodes; all of them together make 1/2.
     """
-    from scipy.special import stdtr
+    nodes = np.polynomial.chebyshev.chebpts1(COEFFICIENTS - 1)
+    rest = 1.0 - (np.arange(CELLS)[:, None] + 0.5 * (nodes + 1.0)) / CELLS  # 1/(1 + x)
+    squares = (1.0 / rest - 1.0) ** 2
+    if math.isfinite(degrees):
+        logs = -0.5 * (degrees + 1.0) * np.log1p(squares / degrees)
+    else:
+        logs = -0.5 * squares
+    density = np.exp(logs - 2.0 * np.log(rest))  # of u, up to a factor
+    slopes: Any = np.linalg.solve(np.vander(nodes), density.T).T
+    powers = np.arange(COEFFICIENTS - 1, 0, -1)
+    table = np.column_stack([-slopes / powers, np.zeros(CELLS)])
+    table[:, -1] = -table.sum(axis=1)  # each is 0 at the right end of its cell
+    left = table @ (-1.0) ** np.arange(COEFFICIENTS - 1, -1, -1)
+    table[:, -1] += np.append(np.cumsum(left[::-1])[-2::-1], 0.0)
+    return np.ascontiguousarray(table * (0.5 / left.sum()))
 
-    nodes = np.polynomial.chebyshev.chebpts1(COEFFICIENTS)
-    u = (np.arange(CELLS)[:, None] + 0.5 * (nodes + 1.0)) / CELLS
-    values = stdtr(degrees, -u / (1.0 - u))
-    coefficients: FloatArray = np.linalg.solve(np.vander(nodes), values.T).T
-    return np.ascontiguousarray(coefficients)
+
+def low_quantile(table: FloatArray, chance: float) -> float:
+    """The ``chance`` quantile of T, at most the median."""
+    low, high = -1.0, 0.0  # of -u
+    while True:
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            return middle / (1.0 + middle)
+        if below(table, middle / (1.0 + middle))[0] < chance:
+            low = middle
+        else:
+            high = middle
 
 
 @shared

@@ -2,20 +2,21 @@
 
 Two formats are recognised by their columns:
 
-* rolf's own export, one row per decision: ``arm``, ``probability`` and ``reward``, in the order
-  of ``number`` if there is such a column; ``is_default`` marks defaults for rewards that never
-  came. ``x_<arm>_<feature>`` is a feature of an arm in that round.
-* the Open Bandit Dataset (Saito et al. 2021): ``item_id``, ``propensity_score`` and ``click``,
+* rolf's own export, one row per decision: ``arm``, ``reward`` and, where it is known,
+  ``probability``, in the order of ``number`` if there is such a column; ``is_default`` marks
+  defaults for rewards that never came. ``x_<arm>_<feature>`` is a feature of an arm in that round.
+* the Open Bandit Dataset (Saito et al. 2021): ``item_id``, ``click`` and ``propensity_score``,
   in the order of ``timestamp``. The affinity between user and item is a varying feature, named
   "affinity"; features of the user alone are the same for all items and are not read.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +26,9 @@ from rolf.checks import vector
 from rolf.errors import InvalidArgument
 from rolf.types import FloatArray, IntArray
 
-OWN = ("arm", "probability", "reward")
-OPEN_BANDIT = ("item_id", "propensity_score", "click")
+#: the columns of a log: arm, reward, and the chance of the arm, which may be missing
+OWN = ("arm", "reward", "probability")
+OPEN_BANDIT = ("item_id", "click", "propensity_score")
 AFFINITY = "user-item_affinity_"
 
 
@@ -61,7 +63,8 @@ class Log:
 
     Attributes:
         arms: the arm of each decision, as text.
-        probabilities: the chance with which it was chosen, in (0, 1].
+        probabilities: the chance with which it was chosen, in (0, 1]; NaN, or None for all of
+            them, where it is not known.
         rewards: the reward of each decision.
         columns: for each ``x_<arm>_<feature>`` its value in every round.
         contextual: whether the chance of an arm may depend on something that also moves the
@@ -71,7 +74,7 @@ class Log:
     """
 
     arms: Sequence[str]
-    probabilities: FloatArray
+    probabilities: Any
     rewards: FloatArray
     columns: Mapping[str, FloatArray] = field(default_factory=dict)
     contextual: bool = False
@@ -80,8 +83,8 @@ class Log:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", [str(arm) for arm in self.arms])
-        for name in ("probabilities", "rewards"):
-            object.__setattr__(self, name, vector(name, getattr(self, name), "decision"))
+        object.__setattr__(self, "rewards", vector("rewards", self.rewards, "decision"))
+        object.__setattr__(self, "probabilities", _chances(self.probabilities, len(self.arms)))
         columns = {name: vector(name, values, "decision") for name, values in self.columns.items()}
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "contextual", self.contextual or bool(columns))
@@ -91,13 +94,14 @@ class Log:
                 raise InvalidArgument(
                     name, f"{values.size} values", f"{len(self)}, one per decision"
                 )
-        wrong = np.flatnonzero((self.probabilities <= 0.0) | (self.probabilities > 1.0))
-        if wrong.size:
-            got = f"{self.probabilities[wrong[0]]:g} for decision {wrong[0]}"
-            raise InvalidArgument("probabilities", got, "chances above 0 and at most 1")
 
     def __len__(self) -> int:
         return len(self.arms)
+
+    @property
+    def unknown_chances(self) -> int:
+        """How many decisions have no known probability."""
+        return int(np.count_nonzero(np.isnan(self.probabilities)))
 
     def positions(self, arms: Arms) -> IntArray:
         """Positions of the decisions' arms in a table of arms."""
@@ -139,25 +143,42 @@ class Log:
         return f"<Log of {len(self)} decisions among {len(set(self.arms))} arms>"
 
 
+def _chances(values: Any, count: int) -> FloatArray:
+    """Chances above 0 and at most 1, or NaN where they are not known."""
+    if values is None:
+        return np.full(count, math.nan)
+    try:
+        chances = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument("probabilities", values, "numbers, one per decision") from None
+    if chances.ndim != 1:
+        raise InvalidArgument("probabilities", f"shape {chances.shape}", "one per decision")
+    wrong = np.flatnonzero((chances <= 0.0) | (chances > 1.0))
+    if wrong.size:
+        got = f"{chances[wrong[0]]:g} for decision {wrong[0]}"
+        raise InvalidArgument("probabilities", got, "chances above 0 and at most 1")
+    return chances
+
+
 def read_log(path: str | Path) -> Log:
     """Read a log: rolf's own or the Open Bandit Dataset's, CSV or Parquet.
 
     Decisions without a reward are left out and counted. Default rewards are kept and counted:
-    for clicks they are the truth, and without them only the clicks would remain.
+    for clicks they are the truth, and without them only the clicks would remain. Probabilities may
+    be missing; only some estimators need them.
     """
     table = read_table(path, text=("arm", "item_id", "id"))
     names = table.column_names
     check_columns(path, names)
     open_bandit = "arm" not in names and "item_id" in names
-    required = OPEN_BANDIT if open_bandit else OWN
-    if missing := [name for name in required if name not in names]:
+    arm, reward, probability = OPEN_BANDIT if open_bandit else OWN
+    if missing := [name for name in (arm, reward) if name not in names]:
         raise InvalidArgument(
             f"{path}: columns",
             names,
-            f"{', '.join(missing)} too: a log has {', '.join(OWN)}, "
-            f"or, in the Open Bandit Dataset, {', '.join(OPEN_BANDIT)}",
+            f"{', '.join(missing)} too: a log has {' and '.join(OWN[:2])}, "
+            f"or, in the Open Bandit Dataset, {' and '.join(OPEN_BANDIT[:2])}",
         )
-    arm, probability, reward = required
     order = "timestamp" if open_bandit else "number"
     if order in names:
         table = table.sort_by(order)  # stable
@@ -174,9 +195,10 @@ def read_log(path: str | Path) -> Log:
     arms = table.column(arm).to_pylist()
     if None in arms:
         raise InvalidArgument(f"{path}: {arm}", f"nothing in row {arms.index(None)}", "an arm")
+    chances = numbers(path, table, probability, optional=True) if probability in names else None
     return Log(
         arms=arms,
-        probabilities=numbers(path, table, probability),
+        probabilities=chances,
         rewards=numbers(path, table, reward),
         columns={new: numbers(path, table, old) for new, old in columns.items()},
         contextual=open_bandit,

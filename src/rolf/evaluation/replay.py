@@ -49,6 +49,7 @@ from rolf.evaluation.offpolicy import (
     varying_model,
 )
 from rolf.evaluation.result import LOGGED, Evaluation, Value
+from rolf.extras import require
 from rolf.policies.arrays import remember
 from rolf.progress import progress_bar
 from rolf.simulation.specs import Entry, read_policies
@@ -57,6 +58,9 @@ from rolf.types import FloatArray, IntArray
 ESTIMATORS = ("replay", "ips", "snips", "dr")
 BLOCKS = 5  # of the reward model
 DRAWS = 1000  # per round, for the chances of Thompson sampling
+NEEDS_CHANCES = (
+    "the chance of every decision: in this log it may depend on what also moves the rewards"
+)
 TICKS = 20  # of the progress bar, per policy and part
 
 Ticker: TypeAlias = "Callable[[IntArray], Iterator[int]]"
@@ -109,6 +113,7 @@ def replay(
         interval: "normal", or "bootstrap" for percentiles over resampled decisions.
         progress: show a progress bar; by default on a terminal.
     """
+    require("scipy", "replay")
     log = log if isinstance(log, Log) else read_log(log)
     arms = Arms.read(features)
     chosen = _chosen(estimators)
@@ -123,14 +128,17 @@ def replay(
     data = _data(log, arms, entries, split)
     weighted = [name for name in chosen if name != "replay"]
     refusals: dict[str, InvalidArgument] = {}
-    if weighted and (log.probabilities >= 1.0).all():
-        error = InvalidArgument("log", "probability 1 for every decision", NEEDS_OVERLAP)
+    if weighted and (error := _unfit_for_weights(log)):
         refusals[", ".join(weighted)] = error
         weighted = []
+    replayed = "replay" in chosen
+    if replayed and log.contextual and log.unknown_chances:
+        refusals["replay"] = InvalidArgument("log", _without_chances(log), NEEDS_CHANCES)
+        replayed = False
 
     score = Scorer(level, interval, np.random.default_rng([seed, 1]), data.rewards)
     rows = [_mean(LOGGED, "mean", data.rewards[data.evaluated], score)]
-    parts = ("replay" in chosen) + bool(weighted)
+    parts = replayed + bool(weighted)
     with progress_bar(progress, TICKS * parts * len(entries), "evaluating") as advance:
         for entry in entries:
             tick = _ticker(entry.label, advance)
@@ -140,7 +148,7 @@ def replay(
                     rows += _weighted(data, entry.label, chances, weighted, limit, score)
                 except InvalidArgument as error:
                     refusals[f"{entry.label}: {', '.join(weighted)}"] = error
-            if "replay" in chosen:
+            if replayed:
                 accepted = data.rewards[_replayed(data, entry, seed, tick)]
                 rows.append(_mean(entry.label, "replay", accepted, score))
     if len(rows) == 1:  # only that of the log itself
@@ -182,6 +190,21 @@ def _chosen(estimators: Sequence[str]) -> list[str]:
     if not names:
         raise InvalidArgument("estimators", names, "at least one of " + ", ".join(ESTIMATORS))
     return [name for name in ESTIMATORS if name in names]
+
+
+def _unfit_for_weights(log: Log) -> InvalidArgument | None:
+    """Why no rule can be weighed on a log, whatever the policy; None if that is possible."""
+    if log.unknown_chances:
+        expected = 'the chance of every decision; without it, only the estimator "replay" works'
+        return InvalidArgument("log", _without_chances(log), expected)
+    if (log.probabilities >= 1.0).all():
+        return InvalidArgument("log", "probability 1 for every decision", NEEDS_OVERLAP)
+    return None
+
+
+def _without_chances(log: Log) -> str:
+    unknown = log.unknown_chances
+    return f"no probability for {'any' if unknown == len(log) else unknown} of its decisions"
 
 
 def _data(log: Log, arms: Arms, entries: list[Entry], split: float) -> Data:

@@ -24,6 +24,7 @@ from rolf.experiments.arm_changes import ArmChanges
 from rolf.experiments.backup import back_up
 from rolf.experiments.beliefs import Beliefs, interrupts_recognised
 from rolf.experiments.live import LiveReplica, already_told, unknown_decision
+from rolf.experiments.serving import Served
 from rolf.experiments.storage.base import Record, Row, Store, log_rows, part_size
 from rolf.experiments.storage.forks import notice_forks
 from rolf.experiments.warm_start import WarmStart
@@ -38,7 +39,7 @@ MAX_REASON = 1_000
 EXPIRY_TIME, EXPIRY_PART = 0.01, 100
 
 
-class Experiment(Beliefs, ArmChanges, WarmStart):
+class Experiment(Beliefs, ArmChanges, WarmStart, Served):
     """Decisions and rewards that are never lost. ``rolf.open_experiment`` opens one.
 
     Several threads may share it, and so may processes that are forked from this one. Close it, or

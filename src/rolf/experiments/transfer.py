@@ -37,6 +37,7 @@ from rolf.experiments.log_files import (
 from rolf.experiments.opening import create
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import CHANGE, CORRECTION, DECISION, DEFAULT, HISTORY, Row
+from rolf.extras import require
 from rolf.policies.base import Policy
 from rolf.policies.contexts import Context
 from rolf.policies.registry import check_options, policy_class, policy_name
@@ -61,6 +62,7 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
 
     History from before the experiment is kept in a Parquet file only.
     """
+    require("pyarrow", "exporting a log")
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet as pq

@@ -139,8 +139,8 @@ def _folder_name(classes: set[str], called: set[str]) -> str | None:
     from pathlib import Path
 
     digest = hashlib.sha256(_package_sources().encode())
-    if any(map(_outside, classes)):
-        for name in sorted(filter(_outside, classes | called)):
+    if any(map(outside, classes)):
+        for name in sorted(filter(outside, classes | called)):
             file = getattr(sys.modules.get(name), "__file__", None)
             if file is None or name == "__main__":
                 return None
@@ -163,7 +163,7 @@ def _package_sources() -> str:
     return digest.hexdigest()
 
 
-def _outside(module: str) -> bool:
+def outside(module: str) -> bool:
     return module.split(".")[0] != __name__.split(".")[0]
 
 
@@ -173,7 +173,7 @@ def evict(root: Path, keep: Path) -> None:
 
     os.utime(keep)
     named = [folder for folder in root.iterdir() if re.fullmatch("[0-9a-f]{20}", folder.name)]
-    ours = [folder for folder in named if any(folder.glob("*.compiled"))]
+    ours = [folder for folder in named if any(folder.glob("*.code"))]
     for folder in sorted(ours, key=_modified, reverse=True)[KEPT:]:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -8,15 +8,12 @@ new process.
 from __future__ import annotations
 
 import functools
-import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
 from rolf.errors import RolfError
-from rolf.kernel.cache import cache_folders
+from rolf.kernel.cache import cache_folders, outside
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -142,44 +139,21 @@ def compiled(function: Callable[P, R], *classes: type, title: str) -> Callable[P
 
     ``classes`` are the params classes that decide which kernels it will call. If one of them, or
     the function itself, lives outside this package, its file counts as a source too; if it has
-    no file (a notebook, a prompt), nothing is kept on disk.
+    no file (a notebook, a prompt), nothing is kept on disk. The logger ``rolf`` is told when it has
+    to be compiled; ``title`` is what it is called there.
     """
     with _lock:
-        activate()
         import numba
+
+        from rolf.kernel.store import DiskCache
 
         dispatcher = numba.njit(function, nogil=True, fastmath=FAST)
         own = {function.__module__, *(cls.__module__ for cls in classes)}
-        folders = cache_folders(own, modules())
-        marker = None
-        if folders is not None:
-            from rolf.kernel.store import DiskCache
-
-            dispatcher._cache = DiskCache(function, folders)
-            if any((folder / f"{title}.compiled").exists() for folder in folders.read):
-                return dispatcher  # type: ignore[no-any-return]
-            marker = folders.write and folders.write / f"{title}.compiled"
-
-    done: list[bool] = []
-
-    @functools.wraps(function)
-    def first(*args: P.args, **kwargs: P.kwargs) -> R:
-        if done:
-            result: R = dispatcher(*args, **kwargs)
-            return result
-        with _lock:
-            if not done:
-                print(f"rolf: compiling {title} (once) ...", file=sys.stderr, flush=True)
-            start = time.perf_counter()
-            if not done:
-                dispatcher.compile(tuple(numba.typeof(value) for value in args))
-                took = time.perf_counter() - start
-                print(f"rolf: {title} compiled in {took:.1f} s", file=sys.stderr, flush=True)
-                if marker is not None:
-                    with suppress(OSError):
-                        marker.touch()
-                done.append(True)
-        again: R = dispatcher(*args, **kwargs)
-        return again
-
-    return first
+        dispatcher._cache = DiskCache(
+            function,
+            cache_folders(own, modules()),
+            title,
+            ours=not any(map(outside, own)),
+            before_compiling=activate,
+        )
+        return dispatcher  # type: ignore[no-any-return]

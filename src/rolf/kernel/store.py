@@ -8,36 +8,56 @@ once or not at all, and it starts with a checksum: a damaged file counts as miss
 from __future__ import annotations
 
 import hashlib
+import io
+import logging
 import os
 import pickle
+import sys
 import tempfile
-import warnings
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import environment
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
-from rolf.errors import RolfWarning
 from rolf.kernel.cache import PRIVATE, Folders
 from rolf.kernel.trust import is_private
 
 #: bytes of the checksum
 CHECKSUM = hashlib.sha256().digest_size
 
+logger = logging.getLogger("rolf")
+#: titles of what this process has compiled, once for each of the types that it was called with
+compilations: list[str] = []
 _warned: list[bool] = []
 
 
 class DiskCache(NullCache):  # type: ignore[misc]
     """The compiled forms of one function; what Numba calls the cache of a dispatcher."""
 
-    def __init__(self, function: Callable[..., Any], folders: Folders) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        folders: Folders | None,
+        title: str,
+        *,
+        ours: bool,
+        before_compiling: Callable[[], None],
+    ) -> None:
         self._function = function
-        self._folders = folders
+        self._ours = ours  # whether everything in it is of this package
+        self._before_compiling = before_compiling
+        self._folders = folders or Folders([], None, [])
+        self._kept = folders is not None  # what comes from a notebook is not
+        self._title = title
+        self._started = 0.0
 
     @property
     def cache_path(self) -> str | None:
@@ -46,23 +66,32 @@ class DiskCache(NullCache):  # type: ignore[misc]
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """The code for these types of arguments; None if there is none that can be used."""
-        target.refresh()
+        if self._ours:  # all that loading needs; the rest of a refresh takes a third of a second
+            rtsys.initialize(target)
+        else:
+            target.refresh()
         key = self._key(signature, target.codegen())
         for folder in self._folders.read:
             content = _read(folder / self._file_name(key))
             if content is None:
                 continue
             with suppress(Exception):  # whatever a file that is not ours to read may raise
-                stored, payload = pickle.loads(content)
+                stored, payload = _Loader(io.BytesIO(content)).load()
                 if stored == key:
                     return CompileResult._rebuild(target, *payload)
+        self._before_compiling()
+        logger.warning("compiling %s (once) ...", self._title)  # somebody has to wait for it
+        self._started = time.perf_counter()
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep code that has just been compiled."""
+        compilations.append(self._title)
+        logger.info("%s compiled in %.1f s", self._title, time.perf_counter() - self._started)
         folder = self._folders.write
         if folder is None:
-            _warn_once(self._folders.refused)
+            if self._kept:
+                _warn_once(self._folders.refused)
             return
         if result.lifted or result.library.has_dynamic_globals:
             return
@@ -81,6 +110,31 @@ class DiskCache(NullCache):  # type: ignore[misc]
         spelled = "\n".join([*_spelled(signature), repr((where, rest))])
         digest = hashlib.sha256(spelled.encode()).hexdigest()[:32]
         return f"{self._function.__name__.strip('<>')}-{digest}.code"
+
+
+class _Loader(pickle.Unpickler):
+    """Reads code without importing the modules of Numba that it was compiled from.
+
+    An environment holds the names of a module for interpreted code alone, of which there is none
+    here; importing Numba's modules for arrays imports scipy, too, where it is installed.
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == (environment.__name__, "_rebuild_env"):
+            return _environment
+        return super().find_class(module, name)
+
+
+def _environment(module: str, constants: Any, name: str) -> Any:
+    if not module.startswith("numba.") or module in sys.modules:
+        return environment._rebuild_env(module, constants, name)
+    known = environment.lookup_environment(name)
+    if known is None:
+        known = environment.Environment({"__name__": module})
+        known.consts[:] = constants
+        known.env_name = name
+        environment.Environment._memo[name] = known
+    return known
 
 
 def _spelled(signature: Any) -> Iterator[str]:
@@ -122,13 +176,12 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _warn_once(refused: list[str]) -> None:
+    """Not a Python warning: where those are errors, nothing could be asked or told."""
     if _warned:
         return
     _warned.append(True)
-    reasons = "; ".join(refused) or "this user has no home"
-    warnings.warn(
-        f"compiled code cannot be kept, so every process compiles again ({reasons}): set "
-        "ROLF_CACHE_DIR to a folder that only you can write to",
-        RolfWarning,
-        stacklevel=2,
+    logger.warning(
+        "compiled code cannot be kept, so every process compiles again (%s): set ROLF_CACHE_DIR to "
+        "a folder that only you can write to",
+        "; ".join(refused) or "this user has no home, and there is no folder for temporary files",
     )

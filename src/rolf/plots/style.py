@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolf.errors import InvalidArgument
+from rolf.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,6 +55,7 @@ LIGHT_GREY = "#dddddd"  # of grids and bands
 
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure, its size in inches, drawn without matplotlib's global state."""
+    require("matplotlib", "drawing a picture")
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), dpi=150, layout="constrained")

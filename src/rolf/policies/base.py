@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, overload
 
 import numpy as np
@@ -48,6 +48,8 @@ class Policy(ShowsBeliefs, LearnsHistory):
     varying: ClassVar[bool] = False
     #: from what such features are made, if they are not given as they are
     context: Context | None = None
+    #: options with which other code is compiled than with the defaults, which come first
+    variants: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
     #: classes that gave themselves a name, by it
     named: ClassVar[dict[str, type[Policy]]] = {}
 

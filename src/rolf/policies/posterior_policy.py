@@ -7,8 +7,8 @@ distributions; ``scales`` says what was learned about the features.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from rolf.checks import MAX_COUNT, between, one_of, whole
 from rolf.errors import InvalidArgument
@@ -27,6 +27,8 @@ from rolf.types import FloatArray
 
 #: draws from the posterior in a round of ``rule="sample"``
 DRAWS = 100
+#: options that lead to one rule each
+RULES: Sequence[Mapping[str, Any]] = ({}, {"explore": 0.1}, {"rule": "sample"})
 
 
 def known_noise(noise: float | None) -> float:
@@ -49,6 +51,8 @@ def posterior_rule(rule: str, width: float, horizon: int | None, explore: float)
 
 class PosteriorPolicy(Policy):
     """A policy that holds a posterior over the arms and the scales."""
+
+    variants: ClassVar[Sequence[Mapping[str, Any]]] = RULES
 
     @property
     def _evidence(self) -> Evidence:

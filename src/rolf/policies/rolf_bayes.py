@@ -19,7 +19,7 @@ from rolf.estimators.linked_posterior import linked_grid
 from rolf.estimators.links import CLICKS, COUNTS
 from rolf.estimators.posterior import make_grid
 from rolf.policies.composition import Params
-from rolf.policies.posterior_policy import PosteriorPolicy, known_noise, posterior_rule
+from rolf.policies.posterior_policy import RULES, PosteriorPolicy, known_noise, posterior_rule
 from rolf.types import Seed
 
 LARGEST_COUNT = 1e9
@@ -54,6 +54,7 @@ class RoLFBayes(PosteriorPolicy):
 
     name = "rolf-bayes"
     summary = "learns how much to trust the features; no constants to set"
+    variants = (*RULES, *({"rewards": "binary", **rule} for rule in RULES))
 
     def __init__(
         self,

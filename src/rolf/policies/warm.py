@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from rolf.errors import RolfError, RolfWarning
+from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.policies.arrays import copied
 from rolf.policies.base import Policy
-from rolf.policies.operations import estimate, probabilities, rebuild
+from rolf.policies.operations import Pending, rebuild
+from rolf.policies.posterior_policy import PosteriorPolicy
+from rolf.policies.registry import check_options, policy_class
+
+#: features of two arms: what is compiled does not depend on how many there are
+SMALL = [[0.0], [1.0]]
 
 _warm: set[Any] = set()
+
+
+def warm_up(policy: Any, *, options: Mapping[str, Any] | None = None) -> None:
+    """Compile, or load, what a policy calls, so that no ``ask``, ``tell`` or status waits for it.
+
+    Call it when a process starts. ``rolf compile`` does the same for all processes to come.
+
+    Args:
+        policy: a policy, which does not change; or one named as in ``rolf.open_experiment``.
+        options: of a policy that is named.
+
+    >>> warm_up("ucb")
+    """
+    if isinstance(policy, Policy):
+        if options is not None:
+            raise InvalidArgument("options", options, "nothing: this policy has its options")
+        warm(policy)
+    else:
+        cls: Any = policy_class(policy)
+        check_options(cls, options or {})
+        warm(cls(SMALL, seed=0, **(options or {})))
+    warm_posterior()
 
 
 def warm(policy: Policy) -> None:
@@ -38,10 +66,7 @@ def warm_posterior() -> None:
     from rolf.policies.rolf_bayes import RoLFBayes
 
     for rewards in ("real", "binary"):
-        policy = RoLFBayes([[0.0], [1.0]], rewards=rewards, seed=0)
-        policy.learn([0, 1], [0.0, 1.0])
-        policy.intervals()
-        policy.best(draws=2)
+        warm(RoLFBayes(SMALL, rewards=rewards, seed=0))
 
 
 def _small_copy(policy: Policy) -> Policy | None:
@@ -57,16 +82,26 @@ def _small_copy(policy: Policy) -> Policy | None:
 
 
 def _rehearse(policy: Policy, state: Any) -> None:
-    """Decide and learn twice per arm, and rebuild."""
-    params, features = policy.params, policy._typical_features()
-    everything, rng = np.arange(policy.arms.count), np.random.default_rng(0)
+    """Everything that a user may call, on a double of the policy with this state."""
+    double = object.__new__(type(policy))
+    vars(double).update(vars(policy), _state=state, _pending={}, _rng=np.random.default_rng(0))
+    vars(double).update(context=None)
+    table: dict[str, Any] = {"features": policy._typical_features()} if policy.varying else {}
+    low, high = policy.reward_range
     for round in range(2 * min(policy.arms.count, 10)):
-        choice = policy._choose(params, state, features, everything, rng)
-        reward = float(round % 2)
-        policy._update(params, state, choice._replace(matched=True), features[choice.arm], reward)
-    estimate(params, state, features)
-    probabilities(params, state, features, everything, 2)
-    rebuild(params, state)
+        decision = Policy.ask(double, **table)
+        choice, row = double._pending[decision.id]
+        double._pending[decision.id] = Pending(choice._replace(matched=True), row)
+        Policy.tell(double, decision, min(max(float(round % 2), low), high))
+    with suppress(RolfError):  # not every policy can
+        rows = {name: rows[:2] for name, rows in table.items()}
+        Policy.learn(double, policy.arms.labels[:2], [max(low, 0.0), min(high, 1.0)], **rows)
+    Policy.estimates(double, **table)
+    Policy.probabilities(double, **table, draws=2)
+    rebuild(policy.params, state)
+    if isinstance(double, PosteriorPolicy):
+        double.intervals(**table)
+        double.best(**table, draws=2)
 
 
 def _kind_of(policy: Policy) -> Any:

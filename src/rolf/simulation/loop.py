@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from rolf.environments.varying_problems import varying
 from rolf.errors import InvalidArgument
 from rolf.kernel import compiled
 from rolf.policies.operations import choose, update
-from rolf.policies.registry import policy_class, policy_classes
-from rolf.policies.warm import warm, warm_posterior
+from rolf.policies.registry import policy_class
+from rolf.policies.warm import warm
 from rolf.types import FloatArray, Generator, IntArray
 
 
@@ -79,7 +79,8 @@ def ready_loop(
     policy: Any = cls(problem.features, seed=0, **(options or {}))
     key = (*policy.part_classes(), type(problem.params))
     if key not in _loops:
-        title = f"{cls.name or cls.__name__} on {key[-1].__name__.lower()} features"
+        chosen = "".join(f", {name}={value!r}" for name, value in (options or {}).items())
+        title = f"{cls.name or cls.__name__}{chosen} on {key[-1].__name__.lower()} features"
         _loops[key] = compiled(play, *key, title=title)
     play_policy(policy, problem, np.random.default_rng(0), np.empty(0), _loops[key])
     return _loops[key]
@@ -88,13 +89,12 @@ def ready_loop(
 _loops: dict[tuple[type, ...], Callable[..., None]] = {}
 
 
-def compile_all(names: Iterable[str] | None = None) -> None:
-    """Compile policies now, so that no later process has to."""
+def compile_policy(name: str) -> None:
+    """Compile a policy with all its variants now, so that no later process has to."""
+    build: Any = policy_class(name)
     fixed, moving = two_arms(), varying(arms=2, observed=1).draw(0)
-    for cls in policy_classes() if names is None else map(policy_class, names):
-        build: Any = cls
-        ready_loop(cls, fixed)
-        if cls.varying:
-            ready_loop(cls, moving)
-        warm(build(fixed.features, seed=0))
-    warm_posterior()  # the status of an experiment needs it, whatever its policy
+    for options in build.variants:
+        ready_loop(build, fixed, options)
+        if build.varying:
+            ready_loop(build, moving, options)
+        warm(build(fixed.features, seed=0, **options))

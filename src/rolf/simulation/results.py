@@ -13,7 +13,8 @@ import numpy as np
 
 from rolf.arms.files import PARQUET, check_parquet
 from rolf.checks import whole
-from rolf.errors import InvalidArgument, MissingExtra, RolfError
+from rolf.errors import InvalidArgument, RolfError
+from rolf.extras import require
 from rolf.plots import style
 from rolf.plots.regret import Curves, curves_of, regret_figure
 from rolf.text import format_table, harmless, html_lines, html_table
@@ -161,11 +162,9 @@ class Result:
 
     def to_pandas(self) -> pandas.DataFrame:
         """A table with one row per policy, run and round: policy, run, round and regret."""
-        try:
-            import pandas
-        except ImportError as error:
-            hint = "pandas is not installed: pip install 'rolf-bandits[all]'"
-            raise MissingExtra(hint) from error
+        require("pandas", "a table of results")
+        import pandas
+
         return pandas.DataFrame(self._columns())
 
     def _columns(self) -> dict[str, Any]:
@@ -190,6 +189,7 @@ class Result:
         if kind not in (".csv", *PARQUET):
             endings = ".parquet (or .pq), which rolf.load_result reads back, or .csv"
             raise InvalidArgument("path", str(path), f"a file that ends in {endings}")
+        require("pyarrow", "saving a result")
         target.parent.mkdir(parents=True, exist_ok=True)
         if kind == ".csv":
             self._write_csv(target)
@@ -240,6 +240,7 @@ class Result:
 
 def load_result(path: str | Path) -> Result:
     """Read back what ``Result.save`` wrote."""
+    require("pyarrow", "reading a result")
     import pyarrow as pa
     import pyarrow.parquet as pq
 

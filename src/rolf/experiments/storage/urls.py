@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Any, TypeAlias
 
 from rolf.checks import between, is_text
@@ -69,6 +69,8 @@ def _open_store(url: Any) -> OpenStore:
                 raise
             hint = "PostgreSQL needs psycopg: pip install 'rolf-bandits[postgres]'"
             raise MissingExtra(hint) from error
+    from importlib import metadata
+
     for entry in metadata.entry_points(group=GROUP):
         if separator and entry.name == scheme:
             return entry.load()  # type: ignore[no-any-return]

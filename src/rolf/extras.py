@@ -1,0 +1,20 @@
+"""Dependencies that only some uses need, and the extra of the package that brings each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from rolf.errors import MissingExtra
+
+EXTRAS = {"matplotlib": "plots", "pandas": "all", "pyarrow": "files", "scipy": "analysis"}
+
+
+def require(module: str, purpose: str) -> None:
+    """Raise an error that says what to install if an optional dependency is missing."""
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        hint = f"pip install 'rolf-bandits[{EXTRAS[module]}]'"
+        raise MissingExtra(f"{purpose} needs {module}, which is not installed: {hint}") from None
