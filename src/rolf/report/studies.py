@@ -105,7 +105,7 @@ def narrow_gaps(seed: int) -> BoundCheck:
     settings = ridge_settings(p, delta, noise)
     regret, bounds = [], []
     for place, (horizon, gap) in enumerate(NARROW.items()):
-        plays = 2.0 * horizon**0.5 + settings.forced(horizon) / 2.0
+        plays = 2.0 * horizon**0.5 + float(settings.forced(np.array(horizon))) / 2.0
         means = (gap * noise / plays**0.5, 0.0)
         out = play_blocks(means, [horizon], settings, runs=400, seed=[seed, place], share=0.02)
         regret.append(out.regret[-1])

@@ -3,9 +3,10 @@
 For arms whose augmented features are the unit vectors everything that RoLF-Ridge and RoLF-Lasso
 know is the number and the sum of each arm's rewards. While the greedy arm stays the same, how often
 the other arms are played is a sum of independent coins, and the sum of their rewards is normal. So
-a block of rounds can be drawn at once. A block is a small share of the rounds before it; the greedy
-arm is determined again after each block, not after each round, which is the only approximation.
-Rounds without a match, of which there are fewer than 2 delta in expectation, are not simulated.
+a block of rounds can be drawn at once. A block ends before any arm has been played more often than
+a small share of its plays so far (or once); the greedy arm is determined again after each block,
+not after each round, which is the only approximation. Rounds without a match, of which there are
+fewer than 2 delta in expectation, are not simulated.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from rolf import theory
 from rolf.checks import generator, whole
 from rolf.types import FloatArray, IntArray
 
-#: a block as a share of the rounds before it
-SHARE = 0.005
+#: how often an arm is played in a block, as a share of its plays before
+SHARE = 0.01
 
 
 class BlockRuns(NamedTuple):
@@ -35,48 +36,52 @@ class BlockRuns(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What RoLF is told: p, delta, sigma, and how many of its rounds until t are forced."""
+    """What RoLF is told: p, delta, sigma, and how many of the first t rounds are forced, for
+    any array of t. The greedy arm is left with chance t^-leave."""
 
     p: float
     delta: float
     noise: float
-    forced: Callable[[int], int]
+    forced: Callable[[FloatArray], FloatArray]
+    leave: float = 0.5
 
 
 def ridge_estimates(
-    counts: FloatArray, sums: FloatArray, round: int, settings: Settings
+    counts: FloatArray, sums: FloatArray, rounds: FloatArray, settings: Settings
 ) -> FloatArray:
     """RoLF-Ridge: penalty p."""
     return sums / (counts + settings.p)
 
 
 def lasso_estimates(
-    counts: FloatArray, sums: FloatArray, round: int, settings: Settings
+    counts: FloatArray, sums: FloatArray, rounds: FloatArray, settings: Settings
 ) -> FloatArray:
     """RoLF-Lasso with the penalties of the theory."""
-    first, second = theory.lasso_penalties(
-        round,
-        counts.shape[1],
-        sigma_max=1.0,
-        noise=settings.noise,
-        p=settings.p,
-        delta=settings.delta,
-    )
+    arms = counts.shape[1]
+    logs = math.log(2.0 * arms / settings.delta) + 2.0 * np.log(rounds[:, None])
+    growth = np.sqrt(rounds[:, None] * logs)
+    first, second = theory.penalty_factors(1.0, settings.noise, settings.p)
     total = counts.sum(axis=1, keepdims=True)
-    imputed = _soft(sums, first / 2.0) / np.maximum(counts, 1.0)
+    imputed = _soft(sums, first * growth / 2.0) / np.maximum(counts, 1.0)
     pseudo = total * imputed + (sums - counts * imputed) / settings.p
-    out: FloatArray = _soft(pseudo, second / 2.0) / np.maximum(total, 1.0)
+    out: FloatArray = _soft(pseudo, second * growth / 2.0) / np.maximum(total, 1.0)
     return out
 
 
-def _soft(values: FloatArray, threshold: float) -> FloatArray:
+def _soft(values: FloatArray, threshold: FloatArray) -> FloatArray:
     out: FloatArray = np.sign(values) * np.maximum(np.abs(values) - threshold, 0.0)
     return out
 
 
-def theory_forced(factor: float, arms: int, delta: float) -> Callable[[int], int]:
+def theory_forced(factor: float, arms: int, delta: float) -> Callable[[FloatArray], FloatArray]:
     """How many of the first t rounds are forced by the theory."""
-    return lambda t: theory.exploration_rounds(factor, arms, t, delta=delta) if t else 0
+
+    def forced(rounds: FloatArray) -> FloatArray:
+        logs = math.log(2.0 * arms / delta) + 2.0 * np.log(np.maximum(rounds, 1.0))
+        out: FloatArray = np.minimum(rounds, np.floor(factor * logs) + 1.0)
+        return out
+
+    return forced
 
 
 def play_blocks(
@@ -96,48 +101,71 @@ def play_blocks(
         rounds: after which to look, ascending.
         settings: of RoLF.
         estimates: ``ridge_estimates`` or ``lasso_estimates``.
-        runs: how many; all are played at once.
+        runs: how many; all are played side by side.
         seed: of all draws.
-        share: of a block in the rounds before it.
+        share: of an arm's plays by which they may grow in a block.
     """
     truth = np.asarray(means, dtype=np.float64)
-    arms, rng = truth.size, generator(seed)
-    runs = whole("runs", runs, 1)
+    rng, runs = generator(seed), whole("runs", runs, 1)
     gaps = truth.max() - truth
-    counts, sums = np.zeros((2, runs, arms))
+    counts, sums = np.zeros((2, runs, truth.size))
+    done = np.zeros(runs)
     regret, errors, plays = [], [], []
-    done = 0
     for stop in rounds:
-        while done < stop:
-            size = min(max(1, int(share * done)), stop - done)
-            forced = settings.forced(done + size) - settings.forced(done)
-            more = rng.multinomial(forced, np.full(arms, 1.0 / arms), size=runs).astype(np.float64)
-            free = size - forced
-            if free:
-                known = estimates(counts, sums, max(done, 1), settings)
-                greedy = known.argmax(axis=1)
-                leave = rng.binomial(free, _chance(done, size), size=runs)
-                others = rng.multinomial(leave, np.full(arms - 1, 1.0 / (arms - 1)))
-                places = (greedy[:, None] + np.arange(1, arms)) % arms
-                np.put_along_axis(
-                    more, places, np.take_along_axis(more, places, axis=1) + others, axis=1
-                )
-                more[np.arange(runs), greedy] += free - leave
-            counts += more
-            sums += more * truth
-            sums += settings.noise * np.sqrt(more) * rng.standard_normal(more.shape)
-            done += size
+        while (left := np.flatnonzero(done < stop)).size:
+            known = estimates(counts[left], sums[left], np.maximum(done[left], 1.0), settings)
+            greedy = known.argmax(axis=1)
+            size = _sizes(counts[left], done[left], greedy, settings.leave, share)
+            size = np.minimum(size, stop - done[left])
+            forced = settings.forced(done[left] + size) - settings.forced(done[left])
+            chance = _chances(done[left], size, settings.leave)
+            more = _plays(rng, forced, size - forced, chance, greedy, truth.size)
+            counts[left] += more
+            noise = settings.noise * np.sqrt(more) * rng.standard_normal(more.shape)
+            sums[left] += more * truth + noise
+            done[left] += size
         regret.append(counts @ gaps)
-        known = estimates(counts, sums, done, settings)
-        errors.append(np.abs(known - truth).max(axis=1))
+        errors.append(np.abs(estimates(counts, sums, done, settings) - truth).max(axis=1))
         plays.append(counts.copy())
     return BlockRuns(np.array(rounds), np.array(regret), np.array(errors), np.array(plays))
 
 
-def _chance(done: int, size: int) -> float:
-    """The chance to leave the greedy arm, averaged over the next rounds."""
-    if size == 1:
-        return 1.0 / math.sqrt(done + 1.0)
-    # the sum of t^(-1/2) by Euler and Maclaurin; blocks start after many rounds
-    first, last = done + 0.5, done + size + 0.5
-    return min(1.0, 2.0 * (math.sqrt(last) - math.sqrt(first)) / size)
+def _sizes(
+    counts: FloatArray, done: FloatArray, greedy: IntArray, leave: float, share: float
+) -> FloatArray:
+    """How many rounds the next block of each run has."""
+    others = counts.copy()
+    rows = np.arange(greedy.size)
+    own = counts[rows, greedy]
+    others[rows, greedy] = math.inf
+    least = np.maximum(share * others.min(axis=1), 1.0)
+    until = least * (done + 1.0) ** leave * (counts.shape[1] - 1)
+    return np.floor(np.maximum(1.0, np.minimum(share * own, until)))
+
+
+def _chances(done: FloatArray, size: FloatArray, leave: float) -> FloatArray:
+    """The chance to leave the greedy arm, averaged over the next rounds: a sum of t^-leave, by its
+    integral from half a round before to half a round after."""
+    ends = (done + size + 0.5) ** (1.0 - leave) - (done + 0.5) ** (1.0 - leave)
+    mean = np.minimum(ends / ((1.0 - leave) * size), 1.0)
+    out: FloatArray = np.where(size == 1.0, (done + 1.0) ** -leave, mean)
+    return out
+
+
+def _plays(
+    rng: np.random.Generator,
+    forced: FloatArray,
+    free: FloatArray,
+    chance: FloatArray,
+    greedy: IntArray,
+    arms: int,
+) -> FloatArray:
+    """How often every arm is played in rounds that are forced and in rounds that are not."""
+    out = rng.multinomial(forced.astype(np.int64), np.full(arms, 1.0 / arms)).astype(np.float64)
+    departures = rng.binomial(free.astype(np.int64), chance)
+    others = rng.multinomial(departures, np.full(arms - 1, 1.0 / (arms - 1)))
+    rows = np.arange(greedy.size)
+    for step in range(1, arms):
+        out[rows, (greedy + step) % arms] += others[:, step - 1]
+    out[rows, greedy] += free - departures
+    return out
