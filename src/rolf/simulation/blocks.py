@@ -140,7 +140,8 @@ def _sizes(
     others[rows, greedy] = math.inf
     least = np.maximum(share * others.min(axis=1), 1.0)
     until = least * (done + 1.0) ** leave * (counts.shape[1] - 1)
-    return np.floor(np.maximum(1.0, np.minimum(share * own, until)))
+    out: FloatArray = np.floor(np.maximum(1.0, np.minimum(share * own, until)))
+    return out
 
 
 def _chances(done: FloatArray, size: FloatArray, leave: float) -> FloatArray:
