@@ -90,6 +90,18 @@ def exploration_rounds(factor: float, size: int, horizon: int, *, delta: float =
     return min(horizon, needed)
 
 
+def forced_phase(factor: float, size: int, *, delta: float = 1e-4) -> int:
+    """The first round that is not forced: t = C_e log(2 size t^2/delta).
+
+    >>> round(forced_phase(exploration_factor_ridge(30), 30) / 1e6, 1)  # million rounds
+    8.1
+    """
+    t = 1
+    for _ in range(200):  # a fixed point
+        t = math.ceil(factor * math.log(2.0 * size * t**2 / delta))
+    return t
+
+
 @shared
 def penalty_growth(arms: int, delta: float, round: int) -> float:
     """sqrt(t log(2 K t^2/delta)), by which the lasso's penalties grow."""
@@ -152,10 +164,10 @@ def departures(
 def departures_bound(horizon: int, arms: int, *, delta: float = 1e-4) -> float:
     """The paper's bound on it, 2 sqrt(T)/(K-1) + 2 delta.
 
-    It does not hold for the paper's own coupling, around the action, where departures are
-    sum t^(-1/2), about 2 sqrt(T): the proof bounds the chance of one other arm and drops the
-    sum over K - 1 of them. It holds for coupling around the greedy arm, up to the first
-    rounds.
+    For the paper's own coupling, around the action, departures are sum t^(-1/2), about
+    2 sqrt(T): the bound holds for K = 2 and fails from K = 3 on, because the proof bounds the
+    chance of one other arm and drops the sum over K - 1 of them. For coupling around the greedy
+    arm it holds from round 3 on; round 1 leaves the greedy arm for certain.
     """
     return 2.0 * math.sqrt(horizon) / (arms - 1) + 2.0 * delta
 
@@ -165,11 +177,7 @@ def departures_bound(horizon: int, arms: int, *, delta: float = 1e-4) -> float:
 
 def gram_rounds(arms: int, epsilon: float, *, p: float = 0.6, delta: float = 1e-4) -> int:
     """From which t on the corollary puts the weighted Gram matrix within epsilon of all arms'."""
-    factor = 8.0 * arms**2 / (epsilon * (1.0 - p)) ** 2
-    t = 1
-    for _ in range(200):  # a fixed point of t = factor log(2 K t^2/delta)
-        t = math.ceil(factor * math.log(2.0 * arms * t**2 / delta))
-    return t
+    return forced_phase(8.0 * arms**2 / (epsilon * (1.0 - p)) ** 2, arms, delta=delta)
 
 
 def gram_deviation(counts: FloatArray, *, p: float = 0.6) -> float:
@@ -200,7 +208,9 @@ def lasso_error_bound(
 ) -> float:
     """Largest error of an arm's estimated reward, RoLF-Lasso; ``sparsity`` is d + d_h.
 
-    With probability at least 1 - 3 delta, after the forced phase.
+    With probability at least 1 - 3 delta, after the forced phase. As stated it does not hold: an
+    arm that is not the greedy one is played about 2 sqrt(t)/(K-1) times, so its error falls no
+    faster than t^(-1/4), and with the theory's penalties it even grows.
     """
     root = math.sqrt(2.0 * sparsity / t * math.log(2.0 * arms * t**2 / delta))
     return 8.0 * noise * sigma_max / (p * sigma_min) * root
@@ -209,7 +219,10 @@ def lasso_error_bound(
 def ridge_error_bound(
     t: int, arms: int, *, noise: float, p: float = 0.6, delta: float = 1e-4
 ) -> float:
-    """The same for RoLF-Ridge, for parameters and augmented features of at most 1."""
+    """The same for RoLF-Ridge, for parameters and augmented features of at most 1.
+
+    As stated it does not hold, for the same reason: it falls as t^(-1/2), the error as t^(-1/4).
+    """
     inner = noise / p * math.sqrt(arms * math.log((t + 1.0) / delta)) + math.sqrt(arms)
     return 2.0 / math.sqrt(t) * inner
 
@@ -288,6 +301,68 @@ def varying_regret_bound(
     coin = 4.0 * delta + 2.0 * math.sqrt(horizon) / (size - 1)
     inner = noise / p * math.sqrt(math.log(horizon**2 / delta)) + 1.0
     return forced + coin + 8.0 * math.sqrt(size * horizon) * inner
+
+
+def repaired_ridge_bound(
+    horizon: int, arms: int, *, noise: float, p: float = 0.6, delta: float = 1e-4
+) -> float:
+    """``ridge_regret_bound`` with its constants repaired: a forced round costs 2, the forced phase
+    has log(2 K T^2/delta), and the greedy arm is left 2 sqrt(T) times.
+
+    It does not hold either: a gap of the order T^(-1/4) costs more
+    (``exploration_exponent``).
+    """
+    factor = exploration_factor_ridge(arms, p=p)
+    forced = 2.0 * factor * math.log(2.0 * arms * horizon**2 / delta)
+    coin = 2.0 * math.sqrt(2.0 * horizon * math.log(2.0 / delta)) + 4.0 * delta
+    inner = noise / p * math.sqrt(math.log(horizon / delta)) + 1.0
+    error = 8.0 * math.sqrt(arms * horizon) * inner
+    return forced + coin + 4.0 * math.sqrt(horizon) + error
+
+
+def exploration_exponent(leave: float) -> float:
+    """How the worst regret grows, as a power of T, if the greedy arm is left with chance t^-leave.
+
+    The other arms are played of the order of T^(1-leave) times, at a cost of that order. A gap of
+    the order of T^(-(1-leave)/2) cannot be seen in so many plays; missing it costs
+    T^((1+leave)/2). The larger of the two counts.
+
+    >>> exploration_exponent(1 / 2)  # RoLF
+    0.75
+    >>> round(exploration_exponent(1 / 3), 3)  # the best such schedule
+    0.667
+    """
+    return max(1.0 - leave, (1.0 + leave) / 2.0)
+
+
+def information(horizon: int, features: FloatArray, *, ridge: float = 1.0) -> float:
+    """gamma_T = K log(1 + T g/(ridge K)), g the largest squared norm of an augmented feature.
+
+    It bounds log det(I + sum x x'/ridge) over any T plays.
+    """
+    matrix = Augmentation(features).matrix
+    arms, largest = len(matrix), float((matrix**2).sum(axis=1).max())
+    return arms * math.log1p(horizon * largest / (ridge * arms))
+
+
+def optimism_regret_bound(
+    horizon: int,
+    features: FloatArray,
+    *,
+    noise: float,
+    size: float,
+    ridge: float = 1.0,
+    delta: float = 1e-4,
+) -> float:
+    """Regret of OFUL on the augmented features, with probability at least 1 - delta.
+
+    2 max(1, b) sqrt(2 T gamma_T) with b = noise sqrt(gamma_T + 2 log(1/delta)) + sqrt(ridge) size,
+    for mean rewards within [-1, 1] and coefficients of norm at most ``size``. The proof is in the
+    documentation (theory).
+    """
+    gained = information(horizon, features, ridge=ridge)
+    radius = noise * math.sqrt(gained - 2.0 * math.log(delta)) + math.sqrt(ridge) * size
+    return 2.0 * max(1.0, radius) * math.sqrt(2.0 * horizon * gained)
 
 
 def oful_lower_bound(horizon: int) -> float:

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rolf.report.claims import AGREES, Claim, Measured
+from rolf.report.claims import AGREES, Claim
+from rolf.report.measured import Measured
 from rolf.report.plan import Figure
 
 #: how the names of pictures for narrow screens end
@@ -69,7 +70,6 @@ def render(
     """The page as HTML."""
     links = " ".join(f'<a href="#{f.key}">{_text(f.title.split(":")[0])}</a>' for f in figures)
     sections = "".join(_section(figure, done[figure.key], folder) for figure in figures)
-    agreed = sum(claim.verdict == AGREES for claim in claims)
     versions = ", ".join(f"{name} {value}" for name, value in about["versions"].items())
     return f"""<!doctype html>
 <html lang="en">
@@ -82,9 +82,17 @@ def render(
 <body>
 <header>
 <h1>Linear bandits with partially observable features, reproduced</h1>
-<p>Every experiment of Kim, Park, Iyengar, Zeevi and Oh (ICML 2025), run again with rolf, and
-what a reader may ask next: how much depends on the baselines' constants, what each part of the
-method does, and which statements survive a check.</p>
+<p>An agent chooses among arms whose measured features do not tell the whole story. RoLF (Kim, Park,
+Iyengar, Zeevi and Oh, ICML 2025) adds to the features a basis of what they cannot express, so that
+no arm is misjudged for ever; it explores by force at first and with probability t<sup>-1/2</sup>
+afterwards.</p>
+<p><strong>What to use.</strong> RoLF-Bayes, which is ours: it learns from the rewards how far the
+features can be trusted, and has nothing to tune. Of the paper's own policies RoLF-Ridge with K
+forced rounds and coupling around the action. Where the noise is known and every arm can be tried,
+UCB(delta) that is told the noise.</p>
+<p><strong>Which claims hold.</strong> {_balance(claims)} The verdicts, each with its numbers, come
+first; then every experiment of the paper, run again, and what a reader may ask next: how much
+depends on the constants of the baselines, and what each part of the method does.</p>
 <p class="soft">Seed {about["seed"]}; {_text(versions)}. Same seed, same numbers, on any number of
 workers. The data of every picture are in <code>data/</code> beside this page.</p>
 <nav><a href="#verdicts">Verdicts</a> <a href="#theory">Theory</a> {links}
@@ -92,8 +100,8 @@ workers. The data of every picture are in <code>data/</code> beside this page.</
 </header>
 <main>
 <h2 id="verdicts">What agrees with the paper, and what does not</h2>
-<p>Statements of the paper, and what a reader may take from its figures and bounds. {agreed} of
-{len(claims)} agree with what was measured or computed here.</p>
+<p>Statements of the paper, and what a reader may take from its figures and bounds. Each verdict
+follows from the numbers beside it, which this run has computed.</p>
 {_verdicts(claims)}
 <h2 id="theory">Theory beside measurement</h2>
 <p>Constants and bounds of the theorems for K=30, d=17, p=0.6, delta=0.0001, noise 0.1 and,
@@ -107,6 +115,14 @@ unless stated otherwise, T=1200.</p>
 </body>
 </html>
 """
+
+
+def _balance(claims: Sequence[Claim]) -> str:
+    agreed = sum(claim.verdict == AGREES for claim in claims)
+    return (
+        f"{agreed} of the {len(claims)} statements below agree with what was measured or computed "
+        "here."
+    )
 
 
 def _verdicts(claims: Sequence[Claim]) -> str:
@@ -136,7 +152,7 @@ def _section(figure: Figure, played: Mapping[str, Any], folder: Path) -> str:
     alt = f"{figure.title}. The numbers are in the table below."
     return f"""
 <h2 id="{figure.key}">{_text(figure.title)}</h2>
-<p>{_text(figure.caption)}</p>
+<p>{_text(figure.caption)} {_runs(played)}</p>
 <figure><picture><source media="(max-width: 640px)" srcset="{narrow}">
 <img alt="{_text(alt)}" src="{wide}"></picture></figure>
 <p class="soft">Mean cumulative regret at the end, and its standard deviation over the runs; the
@@ -148,6 +164,13 @@ lowest of a column is bold.</p>
 def _data(path: Path) -> str:
     """A picture as an address that needs no file."""
     return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def _runs(played: Mapping[str, Any]) -> str:
+    """How many runs are behind a figure."""
+    runs = {panel.curves.runs for panel in played.values()}
+    few = " Means of so few runs vary a lot from seed to seed." if max(runs) < 20 else ""
+    return f"{' or '.join(map(str, sorted(runs)))} runs.{few}"
 
 
 def _table(figure: Figure, played: Mapping[str, Any]) -> str:

@@ -13,12 +13,17 @@ from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.plots import regret as plots
 from rolf.progress import progress_bar
 from rolf.report import page
-from rolf.report.claims import compare, judge
+from rolf.report.claims import judge
+from rolf.report.measured import compare
 from rolf.report.plan import Figure, Panel, figures
+from rolf.report.statements import judge_theory
 from rolf.simulation import simulate
 from rolf.simulation.results import Result, Summary, load_result, versions
 from rolf.simulation.specs import describe_policies
 from rolf.text import harmless
+
+#: panels have offsets below this
+SEEDS = 1000
 
 
 class Played(NamedTuple):
@@ -48,7 +53,7 @@ def reproduce(
 
     Args:
         out: folder, created if needed.
-        figure: keys of the figures; all by default.
+        figure: keys of the figures; by default all, and the verdicts on the theorems.
         runs: runs of every panel; by default five for the paper's figures and 10 to 50 for ours.
         rounds: horizon of every panel; by default 1200, and 3000 for learnability.
         seed: same seed, same numbers, on any number of workers.
@@ -88,7 +93,8 @@ def reproduce(
     write_summaries(chosen, done, folder / "data" / "summary.csv")
     target = folder / "report.html"
     about = {"seed": seed, "versions": versions(), "setting": setting}
-    target.write_text(page.render(chosen, done, judge(done), compare(done), folder, about))
+    claims = judge(done) + (judge_theory(seed) if figure is None else [])
+    target.write_text(page.render(chosen, done, claims, compare(done), folder, about))
     return target
 
 
@@ -125,7 +131,7 @@ def play_panel(
         "problem": panel.problem.describe(),
         "rounds": rounds,
         "runs": runs,
-        "seed": seed + panel.offset,
+        "seed": panel_seed(seed, panel),
         "versions": versions(),
         "policies": describe_policies(panel.policies),
     }
@@ -149,7 +155,7 @@ def play_panel(
             panel.problem,
             rounds=rounds,
             runs=runs,
-            seed=seed + panel.offset,
+            seed=panel_seed(seed, panel),
             jobs=jobs,
             progress=lambda label: advance(f"{figure.key}, {panel.title}"),
         )
@@ -157,6 +163,11 @@ def play_panel(
     result.save(partial)
     partial.replace(path)  # a file is whole or absent
     return result
+
+
+def panel_seed(seed: int, panel: Panel) -> int:
+    """Of a panel: no two panels with an offset of their own share it, for any two seeds."""
+    return SEEDS * seed + panel.offset
 
 
 def write_curves(curves: plots.Curves, path: Path) -> None:

@@ -1,0 +1,132 @@
+"""The regret of the worst gap against the number of rounds: docs/images/worst-gap.png.
+
+Two arms, noise 1. For every number of rounds the mean regret over the runs at the worst of several
+gaps, in units of T^(-1/2) for policies whose worst gap is of that order, and of the gap that
+exploration cannot see for RoLF. RoLF is played in blocks (``rolf/simulation/blocks.py``), with 2K
+forced rounds; the others round by round, as far as that goes.
+
+    python docs/scripts/worst_gap_figure.py     # some minutes; prints the numbers
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import rolf
+from rolf import theory
+from rolf.augment import Augmentation
+from rolf.simulation.blocks import Settings, play_blocks
+
+IMAGE = Path(__file__).parent.parent / "images" / "worst-gap.png"
+FEATURES = np.array([[1.0], [0.0]])
+BLOCKS = {"RoLF-Ridge": 1 / 2, "RoLF-Ridge, leaving with $t^{-1/3}$": 1 / 3}
+
+
+class AugmentedOFUL(rolf.OFUL):
+    """OFUL with the radius of the theory, on the augmented features."""
+
+    name = ""
+
+    def __init__(self, features: Any, **options: Any) -> None:
+        super().__init__(Augmentation(features).matrix, **options)
+
+
+ROUND_BY_ROUND: dict[str, tuple[Any, int]] = {
+    "UCB1": (("ucb1", {"scale": 1.0}), 10**6),
+    "LinUCB on augmented features": (
+        (AugmentedOFUL, {"radius": "theory", "noise": 1.0, "delta": 0.01, "bound": 1.0}),
+        10**6,
+    ),
+    "RoLF-Bayes": ("rolf-bayes", 10**5),
+}
+COLOURS = {
+    "RoLF-Ridge": "#D55E00",
+    "RoLF-Ridge, leaving with $t^{-1/3}$": "#E69F00",
+    "UCB1": "#777777",
+    "LinUCB on augmented features": "#0072B2",
+    "RoLF-Bayes": "#009E73",
+}
+
+
+def block_curve(leave: float) -> dict[int, float]:
+    settings = Settings(0.6, 1e-4, 1.0, lambda t: np.minimum(t, 4.0), leave)
+    out = {}
+    for power in range(3, 13):
+        horizon = 10**power
+        unseen = horizon ** (-(1.0 - leave) / 2.0)
+        out[horizon] = max(
+            play_blocks(
+                (gap * unseen, 0.0), [horizon], settings, runs=1000, seed=power, share=0.02
+            ).regret.mean()
+            for gap in (0.25, 0.5, 1.0, 2.0)
+        )
+    return out
+
+
+def plain_curve(policy: Any, most: int) -> dict[int, float]:
+    out = {}
+    horizon = 1000
+    while horizon <= most:
+        runs = max(20, min(200, 10**7 // horizon))
+        out[horizon] = max(
+            rolf.simulate(
+                {"policy": policy},
+                rolf.environments.Problem(FEATURES, [gap * horizon**-0.5, 0.0], 1.0),
+                rounds=horizon,
+                runs=runs,
+                seed=0,
+                jobs=1,
+            )
+            .regret[0, :, -1]
+            .mean()
+            for gap in (2.0, 4.0, 8.0, 16.0)
+        )
+        horizon *= 10
+    return out
+
+
+def main() -> None:
+    curves = {label: block_curve(leave) for label, leave in BLOCKS.items()}
+    for label, (policy, most) in ROUND_BY_ROUND.items():
+        curves[label] = plain_curve(policy, most)
+    figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
+    for label, curve in curves.items():
+        rounds, regret = np.array(list(curve)), np.array(list(curve.values()))
+        slope = np.polyfit(np.log(rounds[-4:]), np.log(regret[-4:]), 1)[0]
+        print(label, {f"{t:.0e}": round(value, 1) for t, value in curve.items()}, f"{slope:.3f}")
+        axes.loglog(rounds, regret, "o-", ms=3.5, lw=1.8, color=COLOURS[label])
+        axes.annotate(
+            f"{label}  $T^{{{slope:.2f}}}$",
+            (rounds[-1], regret[-1]),
+            xytext=(8, 0),
+            textcoords="offset points",
+            color=COLOURS[label],
+            va="center",
+            fontsize=9,
+        )
+    rounds = np.array([1e3, 1e12])
+    for power, words in ((theory.exploration_exponent(0.5), "$T^{3/4}$"), (0.5, "$T^{1/2}$")):
+        line = 3.0 * (rounds / 1e3) ** power
+        axes.loglog(rounds, line, ":", color="#999999", lw=1.0)
+        axes.annotate(
+            words,
+            (1e12, line[-1]),
+            xytext=(4, 0),
+            textcoords="offset points",
+            color="#777777",
+            fontsize=9,
+            va="center",
+        )
+    axes.set(xlabel="rounds T", ylabel="regret at the worst gap", xlim=(700, 1e17))
+    axes.set_xticks(10.0 ** np.arange(3, 13, 3))
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(IMAGE, dpi=150)
+    print(f"written: {IMAGE.name}")
+
+
+if __name__ == "__main__":
+    main()
