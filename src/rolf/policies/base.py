@@ -16,8 +16,8 @@ import numpy as np
 from rolf.arms.table import Arms
 from rolf.checks import MAX_REWARD, as_number, generator, whole
 from rolf.errors import AlreadyTold, InvalidArgument, UnknownDecision
-from rolf.estimators.operations import traits_of
-from rolf.kernel import body_of
+from rolf.estimators.operations import own_features, traits_of
+from rolf.kernel import body_of, has_body, implement
 from rolf.policies import arrays, saving
 from rolf.policies.catalogue import CATALOG
 from rolf.policies.composition import Params, part_classes
@@ -26,6 +26,7 @@ from rolf.policies.operations import (
     REQUIRED,
     Pending,
     choose,
+    context,
     estimate,
     init,
     probabilities,
@@ -80,6 +81,8 @@ class Policy(LearnsHistory):
     def __init__(self, arms: Arms, params: Any, seed: Seed) -> None:
         for operation in REQUIRED:
             body_of(operation, type(params))  # says what is missing
+        if not has_body(context, type(params)):
+            implement(type(params), {context: own_features})
         self.arms = arms
         self.params = params
         self._state = init(params, arms.count)
@@ -95,6 +98,7 @@ class Policy(LearnsHistory):
                 raise InvalidArgument("totals", path, "the path of an array of State")
         self._lock = threading.RLock()
         self._choose = body_of(choose, type(params))
+        self._context = body_of(context, type(params))
         self._update = body_of(update, type(params))
         self._everything: IntArray = np.arange(arms.count)
         self._pending: dict[str, Pending] = {}
@@ -140,7 +144,7 @@ class Policy(LearnsHistory):
         chance = self._chance_later(choice, clock, features, available)
         self._issued += 1
         key = f"{self._tag}-{self._issued}"
-        row = features[choice.arm]
+        row = self._context(self.params, features, choice.arm)
         self._pending[key] = Pending(choice, row.copy() if self.varying else row)
         labels = self.arms.labels
         return Decision(

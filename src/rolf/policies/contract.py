@@ -42,7 +42,8 @@ def check_choose(cls: type[Policy], features: FloatArray, options: dict[str, Any
         for path, step, expected in wrong_steps(before, state, choice.arm):
             name = f"{cls.__module__}.{cls.__qualname__}"
             raise InvalidArgument(f"{name}: choose changes state.{path}", step, expected)
-        policy._update(policy.params, state, choice, features[choice.arm], float(reward))
+        row = policy._context(policy.params, features, choice.arm)
+        policy._update(policy.params, state, choice, row, float(reward))
     _checked.add(cls)
 
 
