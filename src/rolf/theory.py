@@ -50,9 +50,7 @@ def draw_chances(
 
 
 @shared
-def capped_chances(
-    round: int, arms: int, p: float, greedy: bool, most: int
-) -> tuple[float, float]:
+def capped_chances(round: int, arms: int, p: float, greedy: bool, most: int) -> tuple[float, float]:
     """The same, for at most so many draws."""
     if arms == 1:
         return 1.0, 0.0

@@ -149,10 +149,12 @@ def solve_again(model: RobustLasso, belief: RobustBelief, penalty: float) -> Non
     imputed = belief.imputation.coef
     corr = belief.imputation.corr
     scale = 1.0 / (model.probability * total)
-    target = imputed.copy()
-    assign(target, matvec(belief.main.gram, imputed[:rank]))
-    for i in range(arms):
-        target[i] += corr[i] * scale
+    target = np.empty(arms)
+    observed = matvec(belief.main.gram, imputed[:rank])
+    for i in range(rank):
+        target[i] = observed[i] + corr[i] * scale
+    for j in range(rank, arms):
+        target[j] = imputed[j] + corr[j] * scale
     solve_main(model, belief, target, total, penalty)
 
 

@@ -173,7 +173,8 @@ def _do_nothing(model: Any, belief: Any, seen: Observation) -> None:
 
 def own_features(model: Any, features: FloatArray, arm: int) -> FloatArray:
     """``context``, where the features of the arm are all that matters."""
-    return features[arm]
+    row: FloatArray = features[arm]
+    return row
 
 
 def traits_of(model: type) -> Traits:

@@ -86,7 +86,8 @@ def pseudo_sums(kept: Kept, reading: Reading, imputed: FloatArray, p: float) -> 
     """q, given the newest imputed rewards (K,)."""
     if reading.frozen:
         return kept.pseudo
-    return kept.counts.sum() * imputed + (kept.sums - kept.counts * imputed) / p
+    out: FloatArray = kept.counts.sum() * imputed + (kept.sums - kept.counts * imputed) / p
+    return out
 
 
 @shared
@@ -174,9 +175,7 @@ def _ridge_means(model: PseudoRidge, belief: PseudoRidgeBelief, features: FloatA
 def _recompute_ridge(model: PseudoRidge, belief: PseudoRidgeBelief, round: int) -> None:
     op.recompute(model.imputation, belief.imputation, round)
     imputed = belief.imputation.estimates
-    solve_ridge(
-        model, belief, pseudo_sums(belief.kept, model.reading, imputed, model.probability)
-    )
+    solve_ridge(model, belief, pseudo_sums(belief.kept, model.reading, imputed, model.probability))
 
 
 def _learn_ridge(model: PseudoRidge, belief: PseudoRidgeBelief, history: History) -> None:

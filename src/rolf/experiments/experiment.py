@@ -25,6 +25,7 @@ from rolf.experiments.roster import Roster
 from rolf.experiments.status import ArmRecord, Counts, Status, arm_records, capture, status_from
 from rolf.experiments.storage.base import CHANGE, Record, Row, Store, log_rows, part_size
 from rolf.experiments.storage.forks import notice_forks
+from rolf.policies.contract import check_growth
 from rolf.types import Decision, FloatArray
 
 #: decisions of one ask
@@ -291,6 +292,8 @@ class Experiment:
             change = describe(before)
             after = before.changed(change)
             rosters = before, after
+            if after.arms.count > before.arms.count:
+                check_growth(self._replica.policy)
             Replica(self._record._replace(features=after.dumps()))  # raises if the policy objects
             number = self._replica.changes + 1
             return [Row(0, CHANGE, number, self._now(), features=json.dumps(change))]

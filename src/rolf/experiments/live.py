@@ -136,7 +136,10 @@ class LiveReplica:
         """
         if len(rewards) <= PART and all(number in self._recent for number in rewards):
             decisions = [self._recent.pop(number) for number in rewards]
-            rows = [row.rewarded(REWARD, rewards[row.number], time) for row in decisions]
+            whole = self.replica.policy.whole
+            rows = [
+                row.rewarded(REWARD, rewards[row.number], time, whole=whole) for row in decisions
+            ]
             if self._append(rows):
                 return
         rows = self._reward_rows(rewards, REWARD, time)
@@ -175,7 +178,10 @@ class LiveReplica:
                     raise self._unknown(number)
                 if told is None and not (defaulted and kind == DEFAULT):
                     row = decisions[number]
-                    rows.append(row.rewarded(kind, reward, time, replaces_default=defaulted))
+                    whole = self.replica.policy.whole
+                    rows.append(
+                        row.rewarded(kind, reward, time, replaces_default=defaulted, whole=whole)
+                    )
                 elif kind == REWARD and told != reward:
                     raise already_told(self.record, number, told, reward)
         return rows

@@ -192,7 +192,7 @@ def read_rows(
             raise InvalidArgument(f"{path}: told_order", told_order, f"a place after {asked:g}")
         kind = DEFAULT if default else REWARD
         time = decision.time if told_at is None else told_at
-        ordered.append((told, decision.rewarded(kind, float(reward), time)))
+        ordered.append((told, decision.rewarded(kind, float(reward), time, whole=policy.whole)))
     ordered.sort(key=lambda each: each[0])
     return tag, [row for _, row in ordered]
 

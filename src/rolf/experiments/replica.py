@@ -149,7 +149,7 @@ class Replica:
         policy = self.policy
         probability = math.nan if chance is None else chance
         choice = Choice(arm, probability, greedy, pseudo, bool(matched))
-        x = policy.arms.features[arm] if features is None else np.array(json.loads(features))
+        x = policy.arms.features[arm] if features is None else np.ravel(json.loads(features))
         reward = float(reward)  # whatever the database returns: compiled code tells the two apart
         self.moments.add(arm, reward)
         if replaces:

@@ -319,6 +319,12 @@ class Policy(LearnsHistory):
         forced = getattr(getattr(self.params, "rule", None), "forced_rounds", None)
         return float(forced(horizon)) if forced is not None else 0.0
 
+    @property
+    def whole(self) -> bool:
+        """Whether a reward needs the features that all arms had in its round."""
+        table = self.arms.features
+        return bool(self.varying and self._context(self.params, table, 0).size > table.shape[1])
+
     def part_classes(self) -> tuple[type, ...]:
         """The classes of the params and of all their parts."""
         return tuple(part_classes(self.params))

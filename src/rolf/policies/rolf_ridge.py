@@ -1,9 +1,10 @@
 """RoLF-Ridge (Algorithm 2): ridge on augmented features, coupled draws.
 
 With every past round imputed again by the newest estimate, the paper's doubly robust ridge estimate
-equals its imputation estimate, so RoLF-Ridge is one ridge regression with penalty p; with
-pseudo-rewards that are frozen it is not (``estimators/pseudo_rewards.py``). It is carried out in the space of rewards, in O(K d) per round and
-without the basis of the complement (``estimators/augmented_ridge.py``).
+equals its imputation estimate, so RoLF-Ridge is one ridge regression with penalty p. It is carried
+out in the space of rewards, in O(K d) per round and without the basis of the complement
+(``estimators/augmented_ridge.py``). With frozen pseudo-rewards, or with unmatched rounds in the
+imputation, the two differ (``estimators/pseudo_rewards.py``); a round costs O(K d) as well.
 """
 
 from __future__ import annotations
