@@ -48,7 +48,7 @@ class Coupling(NamedTuple):
         delta: Any,
         coupling: Any,
         exploration: Any,
-        cap: Any,
+        cap: Any = "text",
         *,
         arms: int,
         constant: float,
