@@ -77,7 +77,7 @@ def panels_figure(
             handles,
             [n.rsplit("  ", 1)[0] for n in names],
             loc="outside lower center",
-            ncols=min(len(names), 6),
+            ncols=min(len(names), 2 * len(panels)),
             frameon=False,
             fontsize=9,
             handlelength=2.6,
