@@ -1,7 +1,7 @@
 """What an estimator is: a model, which stays fixed, a belief, which is carried, and operations.
 
 Model and belief are NamedTuples of arrays and numbers. An estimator's file ends with a table of
-its operations, ``estimator(Model, {...}, Traits(...))``. ``observe``, ``set_aside``, ``context``,
+its operations, ``estimator(Model, {...}, Traits(...))``. ``observe``, ``set_aside``, ``kept_features``,
 ``means`` and ``widths`` are compiled as well; the others run as Python only.
 """
 
@@ -36,7 +36,7 @@ def set_aside(model: Any, belief: Any, seen: Observation) -> None:
 
 
 @kernel
-def context(model: Any, features: FloatArray, arm: int) -> FloatArray:
+def kept_features(model: Any, features: FloatArray, arm: int) -> FloatArray:
     """What ``observe`` will need of the round's features (K, d), as a vector; most need the
     arm's own."""
     raise NotImplementedError
@@ -99,7 +99,7 @@ def check_growth(model: Any) -> None:
 
 
 class Observation(NamedTuple):
-    """A reward: the arm, its ``context`` (by default the features (d,) it had), the round in which
+    """A reward: the arm, what was kept of the features of its round (by default its own, (d,)), the round in which
     the reward came, and with which chance the arm was chosen."""
 
     arm: int
@@ -163,7 +163,7 @@ _traits: dict[type, Traits] = {}
 
 def estimator(model: type, table: Table, traits: Traits) -> None:
     """The operations and traits of the estimator whose model is of this class."""
-    implement(model, {set_aside: _do_nothing, context: own_features, **table})
+    implement(model, {set_aside: _do_nothing, kept_features: own_features, **table})
     _traits[model] = traits
 
 
@@ -172,7 +172,7 @@ def _do_nothing(model: Any, belief: Any, seen: Observation) -> None:
 
 
 def own_features(model: Any, features: FloatArray, arm: int) -> FloatArray:
-    """``context``, where the features of the arm are all that matters."""
+    """``kept_features``, where the features of the arm are all that matters."""
     row: FloatArray = features[arm]
     return row
 

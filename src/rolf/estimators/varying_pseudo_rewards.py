@@ -196,7 +196,7 @@ def _set_aside(model: PseudoVarying, belief: PseudoVaryingBelief, seen: Observat
         add_played(belief.aside, seen.arm, table[seen.arm], seen.reward)
 
 
-def _context(model: PseudoVarying, features: FloatArray, arm: int) -> FloatArray:
+def _kept_features(model: PseudoVarying, features: FloatArray, arm: int) -> FloatArray:
     return features.ravel()
 
 
@@ -238,7 +238,7 @@ op.estimator(
         op.begin: _begin,
         op.observe: _observe,
         op.set_aside: _set_aside,
-        op.context: _context,
+        op.kept_features: _kept_features,
         op.means: _means,
         op.recompute: _recompute,
         op.check_totals: _check_totals,

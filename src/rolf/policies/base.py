@@ -26,9 +26,9 @@ from rolf.policies.operations import (
     REQUIRED,
     Pending,
     choose,
-    context,
     estimate,
     init,
+    kept_features,
     probabilities,
     update,
 )
@@ -81,8 +81,8 @@ class Policy(LearnsHistory):
     def __init__(self, arms: Arms, params: Any, seed: Seed) -> None:
         for operation in REQUIRED:
             body_of(operation, type(params))  # says what is missing
-        if not has_body(context, type(params)):
-            implement(type(params), {context: own_features})
+        if not has_body(kept_features, type(params)):
+            implement(type(params), {kept_features: own_features})
         self.arms = arms
         self.params = params
         self._state = init(params, arms.count)
@@ -98,7 +98,7 @@ class Policy(LearnsHistory):
                 raise InvalidArgument("totals", path, "the path of an array of State")
         self._lock = threading.RLock()
         self._choose = body_of(choose, type(params))
-        self._context = body_of(context, type(params))
+        self._kept_features = body_of(kept_features, type(params))
         self._update = body_of(update, type(params))
         self._everything: IntArray = np.arange(arms.count)
         self._pending: dict[str, Pending] = {}
@@ -144,7 +144,7 @@ class Policy(LearnsHistory):
         chance = self._chance_later(choice, clock, features, available)
         self._issued += 1
         key = f"{self._tag}-{self._issued}"
-        row = self._context(self.params, features, choice.arm)
+        row = self._kept_features(self.params, features, choice.arm)
         self._pending[key] = Pending(choice, row.copy() if self.varying else row)
         labels = self.arms.labels
         return Decision(
@@ -323,7 +323,9 @@ class Policy(LearnsHistory):
     def whole(self) -> bool:
         """Whether a reward needs the features that all arms had in its round."""
         table = self.arms.features
-        return bool(self.varying and self._context(self.params, table, 0).size > table.shape[1])
+        return bool(
+            self.varying and self._kept_features(self.params, table, 0).size > table.shape[1]
+        )
 
     def part_classes(self) -> tuple[type, ...]:
         """The classes of the params and of all their parts."""

@@ -22,13 +22,13 @@ from rolf.estimators.operations import (
     recompute,
     set_aside,
 )
-from rolf.estimators.operations import context as model_context
+from rolf.estimators.operations import kept_features as model_kept_features
 from rolf.kernel import has_body, implement
 from rolf.policies.operations import (
     choose,
-    context,
     estimate,
     init,
+    kept_features,
     learn,
     learn_totals,
     probabilities,
@@ -77,8 +77,8 @@ def _update(params: Params, state: State, choice: Choice, row: FloatArray, rewar
         set_aside(params.model, state.belief, seen)
 
 
-def _context(params: Params, features: FloatArray, arm: int) -> FloatArray:
-    return model_context(params.model, features, arm)
+def _kept_features(params: Params, features: FloatArray, arm: int) -> FloatArray:
+    return model_kept_features(params.model, features, arm)
 
 
 def _estimate(params: Params, state: State, features: FloatArray) -> FloatArray:
@@ -109,7 +109,7 @@ implement(
     {
         init: _init,
         choose: _choose,
-        context: _context,
+        kept_features: _kept_features,
         update: _update,
         estimate: _estimate,
         probabilities: _probabilities,

@@ -45,7 +45,7 @@ def check_choose(cls: type[Policy], features: FloatArray, options: dict[str, Any
         for path, step, expected in wrong_steps(before, state, choice.arm):
             name = f"{cls.__module__}.{cls.__qualname__}"
             raise InvalidArgument(f"{name}: choose changes state.{path}", step, expected)
-        row = policy._context(policy.params, features, choice.arm)
+        row = policy._kept_features(policy.params, features, choice.arm)
         policy._update(policy.params, state, choice, row, float(reward))
     _checked.add(cls)
 

@@ -306,7 +306,7 @@ def _choice_data(choice: Choice) -> dict[str, Any]:
 def _pending(data: Mapping[str, Any], policy: Policy) -> dict[str, Pending]:
     """The decisions that wait for their reward."""
     arms = policy.arms.count
-    columns = policy._context(policy.params, policy.arms.features, 0).size
+    columns = policy._kept_features(policy.params, policy.arms.features, 0).size
     weighs = isinstance(policy.params, Params) and traits_of(type(policy.params.model)).weighs
     out = {}
     for key, each in data.items():

@@ -63,7 +63,7 @@ def _rehearse(policy: Policy, state: Any) -> None:
     for round in range(2 * min(policy.arms.count, 10)):
         choice = policy._choose(params, state, features, everything, rng)
         reward = float(round % 2)
-        row = policy._context(params, features, choice.arm)
+        row = policy._kept_features(params, features, choice.arm)
         policy._update(params, state, choice._replace(matched=True), row, reward)
     estimate(params, state, features)
     probabilities(params, state, features, everything, 2)
