@@ -61,23 +61,27 @@ def lasso(design, target, penalty):
         off = np.setdiff1d(np.arange(size), support)
         if (
             (np.sign(exact[support]) == signs).all()
-            and np.abs(corr[support] - half * signs).max() <= 1e-9 * scale
+            and np.abs(corr[support] - half * signs).max(initial=0.0) <= 1e-9 * scale
             and (np.abs(corr[off]) <= half + 1e-9 * scale).all()
         ):
             return exact
     raise AssertionError("the oracle found no exact lasso solution")
 
 
-def lasso_impute(history, penalty):
-    """Eq. lasso_impute, over the rounds that matched."""
-    kept = history.kept
-    design = np.array([history.features[t][history.arms[t]] for t in kept])
-    target = np.array([history.rewards[t] for t in kept])
+def lasso_impute(history, penalty, rounds=None):
+    """Eq. lasso_impute, over the rounds that matched, or over others."""
+    rounds = history.kept if rounds is None else rounds
+    design = np.array([history.features[t][history.arms[t]] for t in rounds])
+    target = np.array([history.rewards[t] for t in rounds])
     return lasso(design, target, penalty)
 
 
-def pseudo_rewards(history, t, estimate, p):
-    """Eq. pseudoY for all arms of round t; the pseudo-action is the arm where it matched."""
+def pseudo_rewards(history, t, impute, p):
+    """Eq. pseudoY for all arms of round t; the pseudo-action is the arm where it matched.
+
+    ``impute`` is one estimate for all rounds, or a dict with that of every round.
+    """
+    estimate = impute[t] if isinstance(impute, dict) else impute
     features = history.features[t]
     arm, reward = history.arms[t], history.rewards[t]
     out = features @ estimate
@@ -86,18 +90,18 @@ def pseudo_rewards(history, t, estimate, p):
 
 
 def lasso_main(history, impute, p, penalty):
-    """Eq. lasso_main: every past round is imputed with the newest imputation estimate."""
+    """Eq. lasso_main, given the imputation estimate of all rounds or of each."""
     kept = history.kept
     design = np.vstack([history.features[t] for t in kept])
     target = np.concatenate([pseudo_rewards(history, t, impute, p) for t in kept])
     return lasso(design, target, penalty)
 
 
-def ridge_impute(history, penalty):
-    """Eq. ridge_impute, over the rounds that matched."""
+def ridge_impute(history, penalty, rounds=None):
+    """Eq. ridge_impute, over the rounds that matched, or over others."""
     size = history.features[0].shape[1]
     matrix, moment = penalty * np.eye(size), np.zeros(size)
-    for t in history.kept:
+    for t in history.kept if rounds is None else rounds:
         row = history.features[t][history.arms[t]]
         matrix += np.outer(row, row)
         moment += row * history.rewards[t]

@@ -20,8 +20,8 @@ from rolf.policies.rules import Situation, chances, decide
 FALSE_ALARM = 1e-5
 
 
-def settings(p=0.6, delta=1e-4, greedy=False, forced=0.0, factor=0.0, size=5.0):
-    return Coupling(p, delta, greedy, forced, factor, size)
+def settings(p=0.6, delta=1e-4, greedy=False, forced=0.0, factor=0.0, size=5.0, appendix=False):
+    return Coupling(p, delta, greedy, forced, factor, size, appendix)
 
 
 def situation(clock, estimates, available):
@@ -68,8 +68,10 @@ def agrees(counts, probabilities):
 @pytest.mark.parametrize("greedy", [False, True])
 @pytest.mark.parametrize("round", [1, 2, 10, 400])
 @pytest.mark.parametrize("p", [0.51, 0.6, 0.95])
-def test_action_pseudo_action_and_match_follow_the_paper(greedy, round, p):
-    drawn = settings(p=p, delta=0.9, greedy=greedy)  # a large delta keeps unmatched rounds common
+@pytest.mark.parametrize("appendix", [False, True])
+def test_action_pseudo_action_and_match_follow_the_paper(greedy, round, p, appendix):
+    # a large delta keeps unmatched rounds common
+    drawn = settings(p=p, delta=0.9, greedy=greedy, appendix=appendix)
     rng = np.random.default_rng([round, int(p * 100), greedy])
     counts = np.zeros((5, 5))
     for _ in range(20_000):
@@ -101,6 +103,20 @@ def test_the_cap_bounds_the_chance_of_no_match(p, delta):
         most = trials(drawn, round)
         assert most == math.floor(rho) + 1  # "while count <= rho", counted from 0
         assert (1 - p) ** most <= delta / (round + 1) ** 2
+
+
+@pytest.mark.parametrize("name", ["rolf-lasso", "rolf-ridge", "rolf-varying"])
+@pytest.mark.parametrize("p", [0.51, 0.6, 0.9, 0.99])
+def test_the_cap_of_the_appendix(name, p):
+    features = np.random.default_rng(0).standard_normal((4, 2))
+    text, appendix = (
+        rolf.policy_class(name)(features, p=p, delta=0.01, cap=cap).params.rule
+        for cap in ("text", "appendix")
+    )
+    for round in (1, 2, 50, 1000, 10**6):
+        rho = math.log((round + 1) ** 2 / 0.01) / math.log(1 / p)
+        assert trials(appendix, round) == math.floor(rho) + 1
+        assert trials(appendix, round) >= trials(text, round)  # for p is above 1/2
 
 
 def test_unmatched_rounds_are_as_rare_as_they_should_be():

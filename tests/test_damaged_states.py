@@ -28,9 +28,9 @@ def _no_endless_loop():
     faulthandler.cancel_dump_traceback_later()
 
 
-def good_states(name):
+def good_states(name, **options):
     """Saved states of a policy: before the first reward, in the middle, with decisions open."""
-    policy = make(name)
+    policy = make(name, **options)
     yield policy.state()
     play(policy, 40)
     policy.ask(n=3, **extra(policy))
@@ -60,9 +60,9 @@ def reward_of_position(policy, key):
     return 0.25 if policy._pending[key].choice.arm % 2 else 0.75
 
 
-def storm(name, rounds, seed):
+def storm(name, rounds, seed, **options):
     taken = 0
-    for start, state in enumerate(good_states(name)):
+    for start, state in enumerate(good_states(name, **options)):
         for turn in range(rounds):
             number = f"{name} {start} {seed} {turn}"
             try:

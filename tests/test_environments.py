@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from gymnasium.utils.env_checker import check_env
+from scipy import stats
 
 import rolf
 from rolf import environments
@@ -62,6 +63,10 @@ def test_three_arms_needs_sensible_sizes(bad):
         {"arms": "x"},
         {"observed": 2.5},
         {"noise": -1.0},
+        {"scale": 0.0},
+        {"scale": 0.5, "bounded": True, "observed": 17},
+        {"bounded": "yes"},
+        {"bounded": 1},
     ],
 )
 def test_varying_needs_sensible_arguments(bad):
@@ -253,6 +258,41 @@ def test_varying_features(latent):
     # half of the variance of the means is observed: 1/4 of 1/2 in all
     parts = np.array([features @ problem.theta for features, _, _ in seen])
     assert parts.var() == pytest.approx(0.125, rel=0.25)
+
+
+@pytest.mark.parametrize("latent", ["fixed", "varying"])
+@pytest.mark.parametrize(("observed", "share"), [(1, 0.5), (3, 0.2), (17, 0.5), (4, 1.0)])
+def test_bounded_features_and_means(latent, observed, share):
+    family = environments.varying(
+        arms=6, observed=observed, share=share, latent=latent, bounded=True
+    )
+    seen = [each for seed in range(5) for each in rounds_of(family.draw(seed), 200, seed)]
+    norms = np.linalg.norm([features for features, _, _ in seen], axis=2)
+    assert norms.max() <= 1.0
+    # uniform in the ball: P(norm <= r) = r^d, so norm^d is uniform
+    assert stats.kstest((norms**observed).ravel(), "uniform").pvalue > 1e-4
+    means = np.array([means for _, means, _ in seen])
+    assert np.abs(means).max() <= 1.0
+    for seed in range(5):  # and no features in the ball could lead beyond 1
+        problem = family.draw(seed)
+        largest = np.abs(problem.bias).max() if latent == "fixed" else problem.spread
+        assert np.linalg.norm(problem.theta) + largest <= 1.0 + 1e-12
+    assert means.std() == pytest.approx(family.scale, rel=0.25)
+    problem = family.draw(0)
+    assert problem.describe()["bounded"]
+    features, means, _ = next(rounds_of(problem, 1))
+    if latent == "fixed":
+        assert np.allclose(means, features @ problem.theta + problem.bias)
+
+
+def test_bounded_problems_may_be_smaller():
+    family = environments.varying(observed=3, scale=0.1, bounded=True)
+    assert family.scale == 0.1
+    assert not environments.varying().bounded
+    assert environments.varying().scale == 0.5
+    fast = rolf.simulate({"v": "rolf-varying"}, family, rounds=80, runs=2, seed=0)
+    slow = rolf.simulate({"v": "rolf-varying"}, family, rounds=80, runs=2, seed=0, compiled=False)
+    assert np.allclose(fast.regret, slow.regret, atol=1e-9)
 
 
 def test_playing_does_not_wear_a_problem_out():

@@ -152,7 +152,15 @@ def test_the_plan_covers_what_was_promised():
     plan = figures()
     assert len(plan["figure1"].panels) == 3
     assert len(plan["figure2"].panels) == 2
-    assert len(plan["figure1"].panels[0].policies) == 7  # the paper's six and RoLF-Bayes
+    for key in ("figure1", "figure2"):  # the paper's six, RoLF-Bayes, both RoLFs as in the boxes
+        for panel in plan[key].panels:
+            assert len(panel.policies) == 9
+            for name in ("lasso", "ridge"):
+                label = f"RoLF-{name.capitalize()}"
+                assert panel.policies[label] == (f"rolf-{name}", {"coupling": "greedy"})
+                assert panel.policies[f"{label}, action"] == f"rolf-{name}"
+    for panel in plan["imputation"].panels:
+        assert panel.policies["RoLF-Ridge, frozen"] == ("rolf-ridge", {"imputation": "frozen"})
     settings = {"exploration", "penalty", "coupling-probability", "noise", "arms", "observed"}
     assert settings <= set(plan)
     seeds = [panel.offset for panel in plan["figure2"].panels]

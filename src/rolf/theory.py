@@ -24,7 +24,7 @@ from rolf.types import FloatArray
 
 @shared
 def cap_on_draws(round: int, p: float, delta: float) -> float:
-    """rho_t = log((t+1)^2/delta) / log(1/(1-p))."""
+    """rho_t = log((t+1)^2/delta) / log(1/(1-p)); with 1-p for p, that of an appendix."""
     log = 2.0 * math.log(round + 1.0) - math.log(delta)
     return log / -math.log(1.0 - p)
 
@@ -46,6 +46,12 @@ def draw_chances(
 
     ``greedy``: pseudo-actions are drawn around the centre, not around the action.
     """
+    return capped_chances(round, arms, p, greedy, int(cap_on_draws(round, p, delta)) + 1)
+
+
+@shared
+def capped_chances(round: int, arms: int, p: float, greedy: bool, most: int) -> tuple[float, float]:
+    """The same, for at most so many draws."""
     if arms == 1:
         return 1.0, 0.0
     leave = 1.0 / math.sqrt(round)
@@ -56,7 +62,6 @@ def draw_chances(
     at_centre = (1.0 - leave) * p
     at_other = leave / others * (1.0 - p) / others
     q = at_centre + others * at_other
-    most = int(cap_on_draws(round, p, delta)) + 1
     ends = (1.0 - (1.0 - q) ** most) / q
     last = (1.0 - q) ** (most - 1.0)  # no match before the last trial
     centre = at_centre * ends + last * (1.0 - leave - at_centre)

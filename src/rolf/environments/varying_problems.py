@@ -3,12 +3,16 @@
 The mean reward of arm a in round t is x_{a,t}'theta + bias_a, where the features are drawn
 again in each round and the bias is what latent features that stay give to the arm. With
 ``latent="varying"`` the bias is drawn again too: then nothing about it can be learned.
+
+Features are standard normal, so neither they nor the mean rewards have a bound. The paper's
+theorems bound both: with ``bounded=True`` features are uniform in the unit ball, and |theta| plus
+the largest bias is at most 1, so that no mean reward is larger than 1 in absolute value.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +33,7 @@ class Varying(NamedTuple):
     means: FloatArray
     noise: float
     spread: float  # of a bias that varies; 0 if it stays
+    bounded: bool
 
 
 def _look(problem: Varying, round: int, rng: Generator) -> tuple[FloatArray, FloatArray, float]:
@@ -36,9 +41,16 @@ def _look(problem: Varying, round: int, rng: Generator) -> tuple[FloatArray, Flo
     best = -math.inf
     for a in range(arms):
         mean = 0.0
+        norm2 = 0.0
         for j in range(size):
             problem.features[a, j] = rng.standard_normal()
             mean += problem.features[a, j] * problem.theta[j]
+            norm2 += problem.features[a, j] ** 2
+        if problem.bounded:  # a random direction, and a radius that makes it uniform in the ball
+            shrink = rng.random() ** (1.0 / size) / math.sqrt(norm2)
+            mean *= shrink
+            for j in range(size):
+                problem.features[a, j] *= shrink
         if problem.spread > 0.0:
             problem.bias[a] = problem.spread * (2.0 * rng.random() - 1.0)
         problem.means[a] = mean + problem.bias[a]
@@ -62,16 +74,24 @@ class VaryingProblem:
         bias: (K,) what the latent features give to each arm.
         noise: standard deviation of the rewards' noise.
         spread: the bias is drawn again from (-spread, spread) in every round; 0 if it stays.
+        bounded: whether features lie in the unit ball and mean rewards in [-1, 1].
     """
 
     def __init__(
-        self, arms: int, theta: FloatArray, bias: FloatArray, noise: float, spread: float
+        self,
+        arms: int,
+        theta: FloatArray,
+        bias: FloatArray,
+        noise: float,
+        spread: float,
+        bounded: bool = False,
     ) -> None:
         self.features: FloatArray = np.zeros((arms, theta.size))
         self.theta = theta
         self.bias = bias
         self.noise = noise
         self.spread = spread
+        self.bounded = bounded
 
     @property
     def params(self) -> Varying:
@@ -86,6 +106,7 @@ class VaryingProblem:
             np.zeros(arms),
             self.noise,
             self.spread,
+            self.bounded,
         )
 
     def describe(self) -> dict[str, Any]:
@@ -96,6 +117,7 @@ class VaryingProblem:
             "bias": self.bias.tolist(),
             "noise": self.noise,
             "spread": self.spread,
+            "bounded": self.bounded,
         }
 
 
@@ -111,17 +133,27 @@ class VaryingFamily(DescribedFamily):
     share: float
     noise: float
     scale: float
+    bounded: bool
 
     def draw(self, seed: Seed = None) -> VaryingProblem:
         """One problem."""
         rng = generator(seed)
         theta = rng.standard_normal(self.observed)
-        # The observed part has standard deviation |theta|, the latent one spread / sqrt(3).
-        theta *= self.scale * math.sqrt(self.share) / float(np.linalg.norm(theta))
-        spread = self.scale * math.sqrt(3.0 * (1.0 - self.share))
+        length, spread = (self.scale * each for each in _sizes(self))
+        theta *= length / float(np.linalg.norm(theta))
         bias = rng.uniform(-spread, spread, self.arms)
         moving = spread if self.latent == "varying" else 0.0
-        return VaryingProblem(self.arms, theta, bias, self.noise, moving)
+        return VaryingProblem(self.arms, theta, bias, self.noise, moving, self.bounded)
+
+
+def _sizes(family: VaryingFamily) -> tuple[float, float]:
+    """|theta| and the largest bias, for mean rewards of standard deviation 1.
+
+    The observed part has standard deviation |theta|, or |theta|/sqrt(d + 2) in the unit ball, and
+    the latent part that of a uniform number.
+    """
+    length = math.sqrt(family.share * (family.observed + 2.0 if family.bounded else 1.0))
+    return length, math.sqrt(3.0 * (1.0 - family.share))
 
 
 def varying(
@@ -131,9 +163,11 @@ def varying(
     latent: str = "fixed",
     share: float = 0.5,
     noise: float = 0.1,
-    scale: float = 0.5,
+    scale: float | None = None,
+    bounded: bool = False,
 ) -> VaryingFamily:
-    """Problems whose observed features are standard normal, drawn again in every round.
+    """Problems whose observed features are drawn again in every round, from a standard normal
+    distribution or from the unit ball.
 
     Args:
         arms: K.
@@ -141,7 +175,10 @@ def varying(
         latent: "fixed", which can be learned, or "varying", which nobody can learn.
         share: of the variance of the mean rewards that the observed features carry, in (0, 1].
         noise: standard deviation of the rewards' noise.
-        scale: standard deviation of the mean rewards.
+        scale: standard deviation of the mean rewards: 0.5 by default, or the largest that is
+            possible if they are bounded.
+        bounded: as the paper has it: features of norm at most 1 (uniform in the unit ball) and
+            mean rewards between -1 and 1.
     """
     arms = whole("arms", arms, 2)
     observed = whole("observed", observed, 1)
@@ -149,5 +186,14 @@ def varying(
         raise InvalidArgument("latent", latent, '"fixed" or "varying"')
     share = between("share", share, 0.0, 1.0 + 1e-12)
     noise = between("noise", noise, 0.0, math.inf, inclusive=True)
+    if not isinstance(bounded, bool):
+        raise InvalidArgument("bounded", bounded, "True or False")
+    family = VaryingFamily(arms, observed, latent, min(share, 1.0), noise, 0.5, bounded)
+    largest = 1.0 / sum(_sizes(family)) if bounded else math.inf
+    if scale is None:
+        return replace(family, scale=largest if bounded else 0.5)
     scale = between("scale", scale, 0.0, math.inf)
-    return VaryingFamily(arms, observed, latent, min(share, 1.0), noise, scale)
+    if scale > largest:
+        expected = f"at most {largest:.4g}, for mean rewards between -1 and 1"
+        raise InvalidArgument("scale", scale, expected)
+    return replace(family, scale=scale)

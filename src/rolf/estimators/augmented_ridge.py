@@ -7,10 +7,13 @@ The estimated rewards r of all K arms solve
 with X' = V S W' the thin singular value decomposition and l the penalty: a diagonal matrix plus
 one of rank d, so a round costs O(K d).
 
-The paper's doubly robust ridge estimate is this very estimate whenever the rounds that did not
-match change neither: from the ridge equations b - A m = p m, so
+The paper's doubly robust ridge estimate is this very estimate whenever every past round is imputed
+again with the newest estimate and the rounds that did not match change neither: from the ridge
+equations b - A m = p m, so
 
     (n G + I)^-1 (n G m + (b - A m)/p) = (n G + I)^-1 (n G + I) m = m.
+
+Otherwise it is not; see ``pseudo_rewards.py``.
 """
 
 from __future__ import annotations
@@ -110,13 +113,19 @@ def refresh(model: AugmentedRidge, belief: AugmentedBelief) -> None:
     estimate(model, belief)
 
 
-def _observe(model: AugmentedRidge, belief: AugmentedBelief, seen: Observation) -> None:
-    add_reward(model, belief, seen.arm, seen.reward)
+@shared
+def take_in(model: AugmentedRidge, belief: AugmentedBelief, arm: int, reward: float) -> None:
+    """One more reward of one arm, with a refresh now and then."""
+    add_reward(model, belief, arm, reward)
     belief.seen[0] += 1
     count = belief.seen[0]
     early = model.fragile and count <= 2 * belief.counts.size
     if early or count & (count - 1) == 0:
         refresh(model, belief)  # at each doubling, against rounding
+
+
+def _observe(model: AugmentedRidge, belief: AugmentedBelief, seen: Observation) -> None:
+    take_in(model, belief, seen.arm, seen.reward)
 
 
 def _means(model: AugmentedRidge, belief: AugmentedBelief, features: FloatArray) -> FloatArray:

@@ -5,9 +5,10 @@ arm a is
 
     x_a'm + 1(a = k)/phi (y - x_a'm)
 
-for the imputation estimate m. Every past round is imputed again with the newest m, so the
-sum over rounds and arms of x_a times the pseudo-reward is n G m + (b - A m)/p: the counts
-and the sums of the rewards of each arm are all that is needed.
+for the imputation estimate m. Every past round is imputed again with the newest m, as in the
+paper's proofs, so the sum over rounds and arms of x_a times the pseudo-reward is
+n G m + (b - A m)/p: the counts and the sums of the rewards of each arm are all that is needed.
+(``pseudo_rewards.py`` has the other readings of the paper's equations.)
 
 With the augmented features G is block diagonal, (X X', I). The main lasso
 
@@ -121,17 +122,25 @@ def add_reward(
     main_penalty: float,
 ) -> None:
     """One more matched reward."""
-    belief.counts[arm] += 1.0
-    belief.sums[arm] += reward
-    absorb(belief.imputation, model.matrix[arm], reward)
-    if imputation_penalty != 2.0 * belief.imputation.half[0]:
-        follow(belief.imputation, belief.imputation.target.copy(), imputation_penalty)
-    solve_main(model, belief, main_penalty)
+    impute(model, belief, arm, reward, imputation_penalty)
+    solve_again(model, belief, main_penalty)
 
 
 @shared
-def solve_main(model: RobustLasso, belief: RobustBelief, penalty: float) -> None:
-    """The main estimate, given the imputation estimate."""
+def impute(
+    model: RobustLasso, belief: RobustBelief, arm: int, reward: float, penalty: float
+) -> None:
+    """One more reward for the imputation estimate."""
+    belief.counts[arm] += 1.0
+    belief.sums[arm] += reward
+    absorb(belief.imputation, model.matrix[arm], reward)
+    if penalty != 2.0 * belief.imputation.half[0]:
+        follow(belief.imputation, belief.imputation.target.copy(), penalty)
+
+
+@shared
+def solve_again(model: RobustLasso, belief: RobustBelief, penalty: float) -> None:
+    """The main estimate, with every round imputed again."""
     arms = belief.counts.size
     rank = model.gram.shape[0]
     total = 0.0
@@ -140,18 +149,30 @@ def solve_main(model: RobustLasso, belief: RobustBelief, penalty: float) -> None
     imputed = belief.imputation.coef
     corr = belief.imputation.corr
     scale = 1.0 / (model.probability * total)
-    target = matvec(belief.main.gram, imputed[:rank])
+    target = np.empty(arms)
+    observed = matvec(belief.main.gram, imputed[:rank])
     for i in range(rank):
-        target[i] += corr[i] * scale
-    follow(belief.main, target, penalty / total)
+        target[i] = observed[i] + corr[i] * scale
+    for j in range(rank, arms):
+        target[j] = imputed[j] + corr[j] * scale
+    solve_main(model, belief, target, total, penalty)
+
+
+@shared
+def solve_main(
+    model: RobustLasso, belief: RobustBelief, target: FloatArray, total: float, penalty: float
+) -> None:
+    """The main estimate, given the number n of rounds and the sum over rounds and arms of x_a
+    times the pseudo-reward, divided by n."""
+    rank = model.gram.shape[0]
+    follow(belief.main, target[:rank].copy(), penalty / total)
     threshold = penalty / (2.0 * total)
-    for j in range(arms):
+    for j in range(target.size):
         if j < rank:
             belief.coef[j] = belief.main.coef[j]
         else:
-            value = imputed[j] + corr[j] * scale
-            size = max(abs(value) - threshold, 0.0)
-            belief.coef[j] = size if value > 0.0 else -size
+            size = max(abs(target[j]) - threshold, 0.0)
+            belief.coef[j] = size if target[j] > 0.0 else -size
     assign(belief.estimates, matvec(model.matrix, belief.coef))
 
 
@@ -159,7 +180,7 @@ def solve_main(model: RobustLasso, belief: RobustBelief, penalty: float) -> None
 def solve_from_totals(model: RobustLasso, belief: RobustBelief, main_penalty: float) -> None:
     """Both lassos, once the imputation's Gram matrix and target are set."""
     solve_from_nothing(belief.imputation)
-    solve_main(model, belief, main_penalty)
+    solve_again(model, belief, main_penalty)
 
 
 def _observe(model: RobustLasso, belief: RobustBelief, seen: Observation) -> None:
@@ -173,16 +194,22 @@ def _means(model: RobustLasso, belief: RobustBelief, features: FloatArray) -> Fl
     return belief.estimates
 
 
-def _recompute(model: RobustLasso, belief: RobustBelief, round: int) -> None:
+def set_problem(model: RobustLasso, belief: RobustBelief, round: int) -> float:
+    """Set the imputation's problem by counts and sums; gives the penalties' growth."""
     if belief.last[0] == 0:  # merged or learned: as of now
         belief.last[0] = round
-    if not belief.counts.any():
-        return
     grown = growth(model, max(int(belief.last[0]), 1))
-    belief.imputation.gram[:] = weighted_gram(model.matrix, belief.counts)
-    belief.imputation.target[:] = belief.sums @ model.matrix
-    belief.imputation.half[0] = model.penalties.imputation * grown / 2.0
-    solve_from_totals(model, belief, model.penalties.main * grown)
+    if belief.counts.any():
+        belief.imputation.gram[:] = weighted_gram(model.matrix, belief.counts)
+        belief.imputation.target[:] = belief.sums @ model.matrix
+        belief.imputation.half[0] = model.penalties.imputation * grown / 2.0
+    return grown
+
+
+def _recompute(model: RobustLasso, belief: RobustBelief, round: int) -> None:
+    grown = set_problem(model, belief, round)
+    if belief.counts.any():
+        solve_from_totals(model, belief, model.penalties.main * grown)
 
 
 def _learn(model: RobustLasso, belief: RobustBelief, history: History) -> None:
@@ -204,6 +231,9 @@ def _check_rest(model: RobustLasso, belief: RobustBelief, rounds: int) -> None:
         raise ValueError("main.gram is not that of the features")
 
 
+#: what is too large to save
+DERIVED = ("imputation", "main", "coef", "estimates")
+
 op.arm_estimator(
     RobustLasso,
     {
@@ -215,5 +245,5 @@ op.arm_estimator(
         op.learn: _learn,
         op.learn_totals: _learn_totals,
     },
-    derived=("imputation", "main", "coef", "estimates"),
+    derived=DERIVED,
 )

@@ -1,8 +1,8 @@
 """What an estimator is: a model, which stays fixed, a belief, which is carried, and operations.
 
 Model and belief are NamedTuples of arrays and numbers. An estimator's file ends with a table of
-its operations, ``estimator(Model, {...}, Traits(...))``. ``observe``, ``means`` and ``widths``
-are compiled as well; the others run as Python only.
+its operations, ``estimator(Model, {...}, Traits(...))``. ``observe``, ``set_aside``,
+``kept_features``, ``means`` and ``widths`` are compiled as well; the others run as Python only.
 """
 
 from __future__ import annotations
@@ -26,6 +26,19 @@ def begin(model: Any, arms: int) -> Any:
 @kernel
 def observe(model: Any, belief: Any, seen: Observation) -> None:
     """Take in a reward."""
+    raise NotImplementedError
+
+
+@kernel
+def set_aside(model: Any, belief: Any, seen: Observation) -> None:
+    """Take in a reward whose action and pseudo-action did not match; most do nothing."""
+    raise NotImplementedError
+
+
+@kernel
+def kept_features(model: Any, features: FloatArray, arm: int) -> FloatArray:
+    """What ``observe`` will need of the round's features (K, d), as a vector; most need the
+    arm's own."""
     raise NotImplementedError
 
 
@@ -76,9 +89,18 @@ def check_rest(model: Any, belief: Any, rounds: int) -> None:
     raise NotImplementedError
 
 
+@kernel
+def check_growth(model: Any) -> None:
+    """Raise ValueError, with the reason, if the totals cannot be carried over to more arms.
+
+    Optional: most can.
+    """
+    raise NotImplementedError
+
+
 class Observation(NamedTuple):
-    """A reward: the arm and the features (d,) it had, the round in which the reward came, and
-    with which chance the arm was chosen."""
+    """A reward: the arm, what was kept of the features of its round (by default its own, (d,)),
+    the round in which the reward came, and with which chance the arm was chosen."""
 
     arm: int
     reward: float
@@ -148,8 +170,18 @@ _traits: dict[type, Traits] = {}
 
 def estimator(model: type, table: Table, traits: Traits) -> None:
     """The operations and traits of the estimator whose model is of this class."""
-    implement(model, table)
+    implement(model, {set_aside: _do_nothing, kept_features: own_features, **table})
     _traits[model] = traits
+
+
+def _do_nothing(model: Any, belief: Any, seen: Observation) -> None:
+    pass
+
+
+def own_features(model: Any, features: FloatArray, arm: int) -> FloatArray:
+    """``kept_features``, where the features of the arm are all that matters."""
+    row: FloatArray = features[arm]
+    return row
 
 
 def traits_of(model: type) -> Traits:

@@ -11,6 +11,7 @@ from rolf.experiments.parts import Part
 from rolf.experiments.replica import Replica
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import CHANGE, Row
+from rolf.policies.contract import check_growth
 
 
 class ArmChanges(Part):
@@ -53,6 +54,8 @@ class ArmChanges(Part):
             change = describe(before)
             after = before.changed(change)
             rosters = before, after
+            if after.arms.count > before.arms.count:
+                check_growth(self._replica.policy)
             Replica(self._record._replace(features=after.dumps()))  # raises if the policy objects
             number = self._replica.changes + 1
             return [Row(0, CHANGE, number, self._now(), features=json.dumps(change))]

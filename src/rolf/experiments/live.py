@@ -144,7 +144,10 @@ class LiveReplica:
         """
         if len(rewards) <= PART and all(number in self._recent for number in rewards):
             decisions = [self._recent.pop(number) for number in rewards]
-            rows = [row.rewarded(REWARD, rewards[row.number], time) for row in decisions]
+            whole = self.replica.policy.whole
+            rows = [
+                row.rewarded(REWARD, rewards[row.number], time, whole=whole) for row in decisions
+            ]
             if self._append(rows):
                 return
         rows = self._reward_rows(rewards, REWARD, time)
@@ -168,6 +171,7 @@ class LiveReplica:
         Raises if a decision is unknown, or has been told a different reward.
         """
         rows = []
+        whole = self.replica.policy.whole
         for numbers in _parts(list(rewards)):
             decisions: dict[int, Row] = {}
             told: dict[int, list[Row]] = {number: [] for number in numbers}
@@ -186,7 +190,9 @@ class LiveReplica:
                     raise self._unknown(number)
                 if not told[number] and not (before and kind == DEFAULT):
                     row = decisions[number]
-                    rows.append(row.rewarded(kind, reward, time, replaces_default=before))
+                    rows.append(
+                        row.rewarded(kind, reward, time, replaces_default=before, whole=whole)
+                    )
                 elif kind == REWARD and all(each.reward != reward for each in told[number]):
                     raise already_told(self.record, number, _latest(told[number]).reward, reward)
         return rows

@@ -207,7 +207,7 @@ def read_rows(
             raise InvalidArgument(f"{path}: told_order", told_order, f"a place after {asked:g}")
         kind = DEFAULT if default else REWARD
         time = decision.time if told_at is None else told_at
-        row = decision.rewarded(kind, float(reward), time)
+        row = decision.rewarded(kind, float(reward), time, whole=policy.whole)
         if corrections:
             where = f"{path}: corrections of decision {decision.number}"
             ordered += corrected_rows(where, corrections, row, told, policy)

@@ -192,15 +192,17 @@ class Replica(Saved):
         self._exchange(choice, self._features_of(row.arm, details["features"]), wrong, right)
 
     def _features_of(self, arm: int, features: str | None) -> FloatArray:
-        """The features that an arm had in a decision, which has them where they vary."""
-        row: FloatArray = self.policy.arms.features[arm]
+        """What was kept of the features of a decision, which has them where they vary."""
+        policy = self.policy
         if features is None:
+            row: FloatArray = policy.arms.features[arm]
             return row
         recorded = json.loads(features)
-        if self.policy.context is None:
-            return np.array(recorded)
-        row = self.policy.context.features(row[None], np.array([recorded["context"]]))[0]
-        return row
+        if policy.context is None:
+            return np.ravel(recorded)
+        rows = policy.arms.features if policy.whole else policy.arms.features[[arm]]
+        table = policy.context.features(rows, np.tile(recorded["context"], (len(rows), 1)))
+        return policy._kept_features(policy.params, table, arm if policy.whole else 0)
 
     def _exchange(self, choice: Choice, x: FloatArray, wrong: float, right: float) -> None:
         """Put a reward in the place of another, by the difference that the two make."""

@@ -16,8 +16,8 @@ import numpy as np
 from rolf.arms.table import Arms
 from rolf.checks import MAX_REWARD, as_number, generator, whole
 from rolf.errors import AlreadyTold, InvalidArgument, UnknownDecision
-from rolf.estimators.operations import traits_of
-from rolf.kernel import body_of
+from rolf.estimators.operations import own_features, traits_of
+from rolf.kernel import body_of, has_body, implement
 from rolf.policies import arrays, saving
 from rolf.policies.beliefs import ShowsBeliefs
 from rolf.policies.catalogue import CATALOG
@@ -29,6 +29,7 @@ from rolf.policies.operations import (
     Pending,
     choose,
     init,
+    kept_features,
     probabilities,
     update,
 )
@@ -87,6 +88,8 @@ class Policy(ShowsBeliefs, LearnsHistory):
     def __init__(self, arms: Arms, params: Any, seed: Seed) -> None:
         for operation in REQUIRED:
             body_of(operation, type(params))  # says what is missing
+        if not has_body(kept_features, type(params)):
+            implement(type(params), {kept_features: own_features})
         self.arms = arms
         self.params = params
         self._state = init(params, arms.count)
@@ -103,6 +106,7 @@ class Policy(ShowsBeliefs, LearnsHistory):
                 raise InvalidArgument("totals", path, "the path of an array of State")
         self._lock = threading.RLock()
         self._choose = body_of(choose, type(params))
+        self._kept_features = body_of(kept_features, type(params))
         self._update = body_of(update, type(params))
         self._everything: IntArray = np.arange(arms.count)
         self._pending: dict[str, Pending] = {}
@@ -174,7 +178,7 @@ class Policy(ShowsBeliefs, LearnsHistory):
         chance = self._chance_later(choice, clock, features, available)
         self._issued += 1
         key = f"{self._tag}-{self._issued}"
-        row = features[choice.arm]
+        row = self._kept_features(self.params, features, choice.arm)
         self._pending[key] = Pending(choice, row.copy() if self.varying else row)
         labels = self.arms.labels
         decision = Decision(
@@ -307,6 +311,14 @@ class Policy(ShowsBeliefs, LearnsHistory):
         """How many rounds up to the horizon it explores whatever it has learned."""
         forced = getattr(getattr(self.params, "rule", None), "forced_rounds", None)
         return float(forced(horizon)) if forced is not None else 0.0
+
+    @property
+    def whole(self) -> bool:
+        """Whether a reward needs the features that all arms had in its round."""
+        if not self.varying:
+            return False
+        table = self._typical_features()
+        return bool(self._kept_features(self.params, table, 0).size > table.shape[1])
 
     def part_classes(self) -> tuple[type, ...]:
         """The classes of the params and of all their parts."""

@@ -20,12 +20,15 @@ from rolf.estimators.operations import (
     means,
     observe,
     recompute,
+    set_aside,
 )
+from rolf.estimators.operations import kept_features as model_kept_features
 from rolf.kernel import has_body, implement
 from rolf.policies.operations import (
     choose,
     estimate,
     init,
+    kept_features,
     learn,
     learn_totals,
     probabilities,
@@ -67,9 +70,15 @@ def _choose(
 
 def _update(params: Params, state: State, choice: Choice, row: FloatArray, reward: float) -> None:
     state.waiting[choice.arm] -= 1.0
+    seen = Observation(choice.arm, reward, row, state.clock[0], choice.probability)
     if choice.matched:
-        seen = Observation(choice.arm, reward, row, state.clock[0], choice.probability)
         observe(params.model, state.belief, seen)
+    else:
+        set_aside(params.model, state.belief, seen)
+
+
+def _kept_features(params: Params, features: FloatArray, arm: int) -> FloatArray:
+    return model_kept_features(params.model, features, arm)
 
 
 def _estimate(params: Params, state: State, features: FloatArray) -> FloatArray:
@@ -100,6 +109,7 @@ implement(
     {
         init: _init,
         choose: _choose,
+        kept_features: _kept_features,
         update: _update,
         estimate: _estimate,
         probabilities: _probabilities,

@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from rolf.errors import InvalidArgument
+from rolf.errors import InvalidArgument, RolfError
+from rolf.estimators import operations as estimators
+from rolf.kernel import has_body
 from rolf.policies.arrays import arrays, copied, find
 from rolf.policies.base import Policy
 from rolf.policies.catalogue import CATALOG
+from rolf.policies.composition import Params
 from rolf.policies.registry import policy_name
 from rolf.types import FloatArray
 
@@ -42,8 +45,20 @@ def check_choose(cls: type[Policy], features: FloatArray, options: dict[str, Any
         for path, step, expected in wrong_steps(before, state, choice.arm):
             name = f"{cls.__module__}.{cls.__qualname__}"
             raise InvalidArgument(f"{name}: choose changes state.{path}", step, expected)
-        policy._update(policy.params, state, choice, features[choice.arm], float(reward))
+        row = policy._kept_features(policy.params, features, choice.arm)
+        policy._update(policy.params, state, choice, row, float(reward))
     _checked.add(cls)
+
+
+def check_growth(policy: Policy) -> None:
+    """Refuse to add arms where what is known of the others cannot be carried over."""
+    if isinstance(policy.params, Params):
+        model = policy.params.model
+        if has_body(estimators.check_growth, type(model)):
+            try:
+                estimators.check_growth(model)
+            except ValueError as error:
+                raise RolfError(f"{policy.name} cannot get new arms: {error}") from error
 
 
 def wrong_steps(before: Any, after: Any, arm: int) -> Iterator[tuple[str, list[Any], str]]:

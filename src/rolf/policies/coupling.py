@@ -7,9 +7,9 @@ Then, until they match or the cap is reached, two arms are drawn again and again
 * the pseudo-action: with probability p the action (coupling "action", the paper) or
   the centre (coupling "greedy", the runs published by its authors), else another arm.
 
-Only a reward whose action and pseudo-action match enters the estimators. The cap is
-rho_t = log((t+1)^2/delta) / log(1/(1-p)): with "action" the chance of no match is at most
-delta/(t+1)^2.
+Only a reward whose action and pseudo-action match enters the estimators (the imputation may take
+in the others, too). The cap is rho_t = log((t+1)^2/delta) / log(1/(1-p)): with "action" the chance
+of no match is at most delta/(t+1)^2. An appendix of the paper has log(1/p), a larger cap.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rolf.errors import InvalidArgument
 from rolf.kernel import implement, shared
 from rolf.linalg import pick, tie_shares
 from rolf.policies.rules import Situation, believed_means, chances, decide
-from rolf.theory import cap_on_draws, draw_chances
+from rolf.theory import cap_on_draws, capped_chances
 from rolf.types import Choice, FloatArray, Generator, IntArray
 
 
@@ -39,6 +39,7 @@ class Coupling(NamedTuple):
     forced: float
     factor: float
     size: float
+    appendix: bool = False  # whether the cap is that of the appendix
 
     @classmethod
     def checked(
@@ -47,6 +48,7 @@ class Coupling(NamedTuple):
         delta: Any,
         coupling: Any,
         exploration: Any,
+        cap: Any = "text",
         *,
         arms: int,
         constant: float,
@@ -59,13 +61,15 @@ class Coupling(NamedTuple):
         p = between("p", p, 0.5, 1.0)
         delta = between("delta", delta, 0.0, 1.0)
         greedy = one_of("coupling", coupling, "action", "greedy") == "greedy"
+        appendix = one_of("cap", cap, "text", "appendix") == "appendix"
         if exploration == "theory":
-            return cls(p, delta, greedy, 0.0, constant / (1.0 - p) ** 2, float(size))
+            factor = constant / (1.0 - p) ** 2
+            return cls(p, delta, greedy, 0.0, factor, float(size), appendix)
         rounds = 2.0 * arms if exploration is None else exploration
         if isinstance(rounds, str):
             raise InvalidArgument("exploration", exploration, 'a number of rounds or "theory"')
         rounds = between("exploration", rounds, 0.0, math.inf, inclusive=True)
-        return cls(p, delta, greedy, rounds, 0.0, float(size))
+        return cls(p, delta, greedy, rounds, 0.0, float(size), appendix)
 
     def forced_rounds(self, horizon: int) -> float:
         """How many rounds the forced phase lasts, if it ends before the horizon."""
@@ -86,7 +90,8 @@ def is_forced(rule: Coupling, round: int, explored: int) -> bool:
 @shared
 def trials(rule: Coupling, round: int) -> int:
     """How often action and pseudo-action may be drawn in round t: floor(rho_t) + 1."""
-    return int(cap_on_draws(round, rule.probability, rule.delta)) + 1
+    base = 1.0 - rule.probability if rule.appendix else rule.probability
+    return int(cap_on_draws(round, base, rule.delta)) + 1
 
 
 @shared
@@ -120,7 +125,7 @@ def couple(
 @shared
 def round_chances(rule: Coupling, round: int, arms: int) -> tuple[float, float]:
     """Chance of the centre, and of each other arm, once the centre is known."""
-    return draw_chances(round, arms, rule.probability, rule.delta, rule.greedy)
+    return capped_chances(round, arms, rule.probability, rule.greedy, trials(rule, round))
 
 
 def _decide(rule: Coupling, now: Situation, rng: Generator) -> Choice:

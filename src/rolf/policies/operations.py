@@ -22,7 +22,7 @@ and a rule (``composition.py``) have all of them already. What every policy must
 
 ``rolf.testing.check_policy(MyPolicy)`` checks all of it, and experiments check 1 and 2 for every
 class that is not in the catalogue. Online the bodies run as Python; simulations compile the very
-same bodies of ``choose``, ``update`` and ``estimate``.
+same bodies of ``choose``, ``kept_features``, ``update`` and ``estimate``.
 """
 
 from __future__ import annotations
@@ -49,8 +49,16 @@ def choose(
 
 
 @kernel
+def kept_features(params: Any, features: FloatArray, arm: int) -> FloatArray:
+    """What ``update`` will need of the round's features (K, d), as a vector. Optional: by default
+    those of the chosen arm."""
+    raise NotImplementedError
+
+
+@kernel
 def update(params: Any, state: Any, choice: Choice, row: FloatArray, reward: float) -> None:
-    """Take in the reward of an earlier choice; ``row`` (d,) are the features it had."""
+    """Take in the reward of an earlier choice; ``row`` is what ``kept_features`` gave: by default
+    the features (d,) that the arm had."""
     raise NotImplementedError
 
 
@@ -93,7 +101,7 @@ REQUIRED = (init, choose, update, estimate, probabilities, rebuild)
 
 
 class Pending(NamedTuple):
-    """A decision that waits for its reward."""
+    """A decision that waits for its reward, and the features that were kept of its round."""
 
     choice: Choice
     row: FloatArray

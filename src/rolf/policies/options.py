@@ -10,6 +10,7 @@ from rolf.arms.table import Arms
 from rolf.augment import Augmentation
 from rolf.checks import between, one_of
 from rolf.errors import RolfWarning
+from rolf.estimators.pseudo_rewards import Reading
 
 #: the smallest penalty and the largest option: their squares are numbers
 SMALLEST, LARGEST = 1e-100, 1e100
@@ -56,6 +57,13 @@ def rolf_penalty(penalty: Any, p: float) -> float:
     if penalty is None or penalty == "theory":
         return between("p", p, 0.5, 1.0)
     return _penalty("penalty", penalty)
+
+
+def reading(imputation: Any, unmatched: Any) -> Reading | None:
+    """How the paper's equations are read; None where they need counts and sums only."""
+    frozen = one_of("imputation", imputation, "latest", "frozen") == "frozen"
+    all_rounds = one_of("unmatched", unmatched, "skip", "impute") == "impute"
+    return Reading(frozen, all_rounds) if frozen or all_rounds else None
 
 
 def augmentation(arms: Arms, keep_scale: bool | None) -> Augmentation:

@@ -4,7 +4,8 @@ Imputation:  min_m  sum over matched rounds (y - x_a'm)^2 + l1 |m|_1
 Main:        min_u  sum over matched rounds and all arms (pseudo-reward - x_a'u)^2 + l2 |u|_1
 
 Both depend on the past through the counts and sums of each arm only; see
-``estimators/doubly_robust.py``. Penalties by "theory" are
+``estimators/doubly_robust.py``, and ``estimators/pseudo_rewards.py`` for pseudo-rewards that are
+frozen. Penalties by "theory" are
 
     l1 = 2 s_max sigma sqrt(2 p t log(2 K t^2/delta)),
     l2 = (4 s_max sigma/p) sqrt(2 t log(2 K t^2/delta)),
@@ -23,10 +24,11 @@ from rolf.arms.table import Arms
 from rolf.checks import between
 from rolf.errors import InvalidArgument
 from rolf.estimators.doubly_robust import Penalties, RobustLasso
+from rolf.estimators.pseudo_rewards import PseudoLasso
 from rolf.policies.base import Policy
 from rolf.policies.composition import Params
 from rolf.policies.coupling import Coupling
-from rolf.policies.options import augmentation
+from rolf.policies.options import augmentation, reading
 from rolf.theory import lasso_exploration, penalty_factors
 from rolf.types import Seed
 
@@ -47,11 +49,17 @@ class RoLFLasso(Policy):
         noise: standard deviation of the noise (sigma); used by penalty="theory" only.
         keep_scale: keep the singular values of rank-deficient features; by default they are
             replaced by an orthonormal basis, with a warning where that loses something.
+        cap: on resampling: "text", with log(1/(1-p)), or "appendix", with log(1/p).
+        imputation: "latest" imputes every past round again with the newest estimate (the paper's
+            proofs); "frozen" pseudo-rewards keep the estimate of their round (its equation).
+        unmatched: rounds that did not match: "skip" them (the algorithm box), or "impute": the
+            imputation sums over them as well (the equations).
         seed: of this policy's own draws.
     """
 
     name = "rolf-lasso"
     summary = "RoLF with the doubly robust lasso (Algorithm 1 of the paper)"
+    variants = ({}, {"imputation": "frozen"})
 
     def __init__(
         self,
@@ -64,6 +72,9 @@ class RoLFLasso(Policy):
         penalty: float | str | tuple[float, float] | None = None,
         noise: float = 0.1,
         keep_scale: bool | None = None,
+        cap: str = "text",
+        imputation: str = "latest",
+        unmatched: str = "skip",
         seed: Seed = None,
     ) -> None:
         arms = Arms.read(features)
@@ -74,6 +85,7 @@ class RoLFLasso(Policy):
             delta,
             coupling,
             exploration,
+            cap,
             arms=count,
             constant=lasso_exploration(augmented),
             size=count,
@@ -83,7 +95,9 @@ class RoLFLasso(Policy):
         model = RobustLasso(
             augmented.matrix, augmented.gram, rule.probability, rule.delta, penalties
         )
-        super().__init__(arms, Params(model, rule), seed)
+        how = reading(imputation, unmatched)
+        estimator = model if how is None else PseudoLasso(model, how)
+        super().__init__(arms, Params(estimator, rule), seed)
 
 
 def lasso_penalties(penalty: Any, p: float, noise: float, sigma_max: float) -> Penalties:

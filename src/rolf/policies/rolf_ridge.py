@@ -1,8 +1,10 @@
 """RoLF-Ridge (Algorithm 2): ridge on augmented features, coupled draws.
 
-The paper's doubly robust ridge estimate equals its imputation estimate, so RoLF-Ridge is one ridge
-regression with penalty p. It is carried out in the space of rewards, in O(K d) per round and
-without the basis of the complement (``estimators/augmented_ridge.py``).
+With every past round imputed again by the newest estimate, the paper's doubly robust ridge estimate
+equals its imputation estimate, so RoLF-Ridge is one ridge regression with penalty p. It is carried
+out in the space of rewards, in O(K d) per round and without the basis of the complement
+(``estimators/augmented_ridge.py``). With frozen pseudo-rewards, or with unmatched rounds in the
+imputation, the two differ (``estimators/pseudo_rewards.py``); a round costs O(K d) as well.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ from typing import Any
 
 from rolf.arms.table import Arms
 from rolf.estimators.augmented_ridge import AugmentedRidge
+from rolf.estimators.pseudo_rewards import PseudoRidge
 from rolf.policies.base import Policy
 from rolf.policies.composition import Params
 from rolf.policies.coupling import Coupling
-from rolf.policies.options import augmentation, rolf_penalty
+from rolf.policies.options import augmentation, reading, rolf_penalty
 from rolf.theory import ridge_exploration
 from rolf.types import Seed
 
@@ -33,6 +36,11 @@ class RoLFRidge(Policy):
         penalty: of the ridge; p by default, which is also what "theory" means here.
         keep_scale: keep the singular values of rank-deficient features; by default they are
             replaced by an orthonormal basis, with a warning where that loses something.
+        cap: on resampling: "text", with log(1/(1-p)), or "appendix", with log(1/p).
+        imputation: "latest" imputes every past round again with the newest estimate (the paper's
+            proofs); "frozen" pseudo-rewards keep the estimate of their round (its equation).
+        unmatched: rounds that did not match: "skip" them (the algorithm box), or "impute": the
+            imputation sums over them as well (the equations).
         seed: of this policy's own draws.
 
     >>> policy = RoLFRidge([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], seed=1)
@@ -43,6 +51,7 @@ class RoLFRidge(Policy):
 
     name = "rolf-ridge"
     summary = "RoLF with ridge on augmented features (Algorithm 2 of the paper)"
+    variants = ({}, {"imputation": "frozen"})
 
     def __init__(
         self,
@@ -54,6 +63,9 @@ class RoLFRidge(Policy):
         exploration: float | str | None = None,
         penalty: float | str | None = None,
         keep_scale: bool | None = None,
+        cap: str = "text",
+        imputation: str = "latest",
+        unmatched: str = "skip",
         seed: Seed = None,
     ) -> None:
         arms = Arms.read(features)
@@ -61,6 +73,8 @@ class RoLFRidge(Policy):
         model = AugmentedRidge.of(augmentation(arms, keep_scale), rolf_penalty(penalty, p))
         constant = ridge_exploration(count)
         rule = Coupling.checked(
-            p, delta, coupling, exploration, arms=count, constant=constant, size=count
+            p, delta, coupling, exploration, cap, arms=count, constant=constant, size=count
         )
-        super().__init__(arms, Params(model, rule), seed)
+        how = reading(imputation, unmatched)
+        estimator = model if how is None else PseudoRidge(model, rule.probability, how)
+        super().__init__(arms, Params(estimator, rule), seed)

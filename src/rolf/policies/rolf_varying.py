@@ -2,9 +2,10 @@
 
 Augmented features of arm a in round t are [x_{a,t}, e_a]: the features of the round and a
 free bias for every arm, which absorbs whatever of it was never measured. As for fixed
-features the doubly robust ridge estimate equals the imputation estimate, so the policy is
-one ridge regression with penalty p in d + K dimensions. The biases are eliminated; a round
-costs O(K d + d^2).
+features the doubly robust ridge estimate equals the imputation estimate if every past round is
+imputed again, so the policy is one ridge regression with penalty p in d + K dimensions. The biases
+are eliminated; a round costs O(K d + d^2). With frozen pseudo-rewards, or with unmatched rounds in
+the imputation, the features of all arms enter, and a round costs O(K d^2 + d^3).
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rolf.arms.table import Arms
+from rolf.estimators.varying_pseudo_rewards import PseudoVarying
 from rolf.estimators.varying_ridge import BiasedRidge
 from rolf.policies.base import Policy
 from rolf.policies.composition import Params
 from rolf.policies.contexts import Context
 from rolf.policies.coupling import Coupling
-from rolf.policies.options import rolf_penalty
+from rolf.policies.options import reading, rolf_penalty
 from rolf.theory import ridge_exploration
 from rolf.types import Seed
 
@@ -34,6 +36,11 @@ class RoLFVarying(Policy):
         coupling: what the pseudo-action is drawn around, "action" or "greedy".
         exploration: forced uniform rounds: a number, by default 2K, or "theory".
         penalty: of the ridge; p by default, which is also what "theory" means here.
+        cap: on resampling: "text", with log(1/(1-p)), or "appendix", with log(1/p).
+        imputation: "latest" imputes every past round again with the newest estimate (the paper's
+            proofs); "frozen" pseudo-rewards keep the estimate of their round (its equation).
+        unmatched: rounds that did not match: "skip" them (the algorithm box), or "impute": the
+            imputation sums over them as well (the equations).
         context: names or number of the entries of a context that comes with every ``ask`` in the
             place of features, which then follow from it and from those of the arms: the products of
             (1, context) and (1, features). Entries are best of size about 1.
@@ -48,6 +55,7 @@ class RoLFVarying(Policy):
     name = "rolf-varying"
     summary = "RoLF for features that vary over time (RoLF-V of the paper)"
     varying = True
+    variants = ({}, {"imputation": "frozen"})
 
     def __init__(
         self,
@@ -58,6 +66,9 @@ class RoLFVarying(Policy):
         coupling: str = "action",
         exploration: float | str | None = None,
         penalty: float | str | None = None,
+        cap: str = "text",
+        imputation: str = "latest",
+        unmatched: str = "skip",
         context: int | Sequence[str] | None = None,
         seed: Seed = None,
     ) -> None:
@@ -68,6 +79,9 @@ class RoLFVarying(Policy):
         size = count + columns
         constant = ridge_exploration(size)
         rule = Coupling.checked(
-            p, delta, coupling, exploration, arms=count, constant=constant, size=size
+            p, delta, coupling, exploration, cap, arms=count, constant=constant, size=size
         )
-        super().__init__(arms, Params(BiasedRidge(columns, rolf_penalty(penalty, p)), rule), seed)
+        model = BiasedRidge(columns, rolf_penalty(penalty, p))
+        how = reading(imputation, unmatched)
+        estimator = model if how is None else PseudoVarying(*model, rule.probability, how)
+        super().__init__(arms, Params(estimator, rule), seed)

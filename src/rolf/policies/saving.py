@@ -305,7 +305,8 @@ def _choice_data(choice: Choice) -> dict[str, Any]:
 
 def _pending(data: Mapping[str, Any], policy: Policy) -> dict[str, Pending]:
     """The decisions that wait for their reward."""
-    arms, columns = policy._typical_features().shape
+    table = policy._typical_features()
+    arms, columns = len(table), policy._kept_features(policy.params, table, 0).size
     weighs = isinstance(policy.params, Params) and traits_of(type(policy.params.model)).weighs
     out = {}
     for key, each in data.items():

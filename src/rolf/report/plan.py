@@ -62,6 +62,8 @@ PAPER: dict[str, Any] = {
     "DRLasso": "drlasso",
     "UCB(delta)": "ucb",
 }
+#: as in the algorithm boxes: pseudo-actions around the action
+BOXES: dict[str, Any] = {"RoLF-Lasso, action": "rolf-lasso", "RoLF-Ridge, action": "rolf-ridge"}
 BASELINES = ("LinUCB", "LinTS", "DRLasso", "UCB(delta)")
 TUNED: dict[str, Any] = {
     label: (spec if label not in BASELINES else (spec, {"setting": "tuned"}))
@@ -190,17 +192,18 @@ def figures() -> dict[str, Figure]:
         Figure(
             "figure1",
             "Figure 1: half of the features observed (scenario 1)",
-            "K=30, d_z=35, d=17, noise 0.1, settings of the authors' published runs; RoLF-Bayes is "
-            "not in the paper.",
-            _paper_panels(PAPER, 1),
+            "K=30, d_z=35, d=17, noise 0.1, settings of the authors' published runs, where RoLF "
+            'couples around the greedy arm; "action": around the action, as in the paper\'s '
+            "algorithm boxes. RoLF-Bayes is not in the paper.",
+            _paper_panels({**PAPER, **BOXES}, 1),
             setting="paper",
         ),
         Figure(
             "figure2",
             "Figure 2: all features observed, more of them than arms (scenario 2)",
             "K=30, d=d_z=60. With nothing latent, both cases have the same distribution; "
-            "only their seeds differ.",
-            _paper_panels(PAPER, 2),
+            "only their seeds differ. Policies as in figure 1.",
+            _paper_panels({**PAPER, **BOXES}, 2),
             setting="paper",
         ),
         Figure(
@@ -297,6 +300,29 @@ def figures() -> dict[str, Figure]:
                         "RoLF-Lasso, greedy": ("rolf-lasso", GREEDY),
                         "RoLF-Lasso, imputation only": ("rolf-lasso", {"penalty": (0.6, 1.0)}),
                         "RoLF-Ridge, action": "rolf-ridge",
+                    },
+                    offset=case,
+                )
+                for case in (1, 2, 3)
+            ),
+            runs=50,
+        ),
+        Figure(
+            "imputation",
+            "Pseudo-rewards imputed again with the newest estimate, or frozen at their round",
+            "Coupling around the action. The paper's proofs impute every past round again, and so "
+            "does rolf by default; read literally, its equation freezes the pseudo-rewards of a "
+            "round.",
+            tuple(
+                Panel(
+                    f"case{case}",
+                    f"Scenario 1, case {case}",
+                    environments.paper(1, case),
+                    {
+                        "RoLF-Lasso": "rolf-lasso",
+                        "RoLF-Lasso, frozen": ("rolf-lasso", {"imputation": "frozen"}),
+                        "RoLF-Ridge": "rolf-ridge",
+                        "RoLF-Ridge, frozen": ("rolf-ridge", {"imputation": "frozen"}),
                     },
                     offset=case,
                 )

@@ -12,7 +12,7 @@ from rolf.environments.problem import look, respond
 from rolf.environments.varying_problems import varying
 from rolf.errors import InvalidArgument
 from rolf.kernel import compiled
-from rolf.policies.operations import choose, update
+from rolf.policies.operations import choose, kept_features, update
 from rolf.policies.registry import policy_class
 from rolf.policies.warm import warm
 from rolf.types import FloatArray, Generator, IntArray
@@ -33,7 +33,7 @@ def play(
         features, means, best = look(problem, round, problem_rng)
         choice = choose(params, state, features, available, policy_rng)
         reward = respond(problem, means[choice.arm], problem_rng)
-        update(params, state, choice, features[choice.arm], reward)
+        update(params, state, choice, kept_features(params, features, choice.arm), reward)
         total += best - means[choice.arm]
         regret[round] = total
 

@@ -126,7 +126,8 @@ def choose_moves_only_clock_and_waiting(make: Make) -> None:
         for path, step, expected in wrong_steps(before, policy._state, choice.arm):
             raise AssertionError(f"choose changed state.{path} by {step}, expected {expected}")
         reward = reward_of(policy, policy.arms.labels[choice.arm])
-        policy._update(policy.params, policy._state, choice, features[choice.arm], reward)
+        row = policy._kept_features(policy.params, features, choice.arm)
+        policy._update(policy.params, policy._state, choice, row, reward)
         if hasattr(policy._state, "waiting"):
             assert (policy._state.waiting == before.waiting).all(), (
                 "update must take the decision off waiting"

@@ -74,7 +74,8 @@ class Row(NamedTuple):
     pseudo: int = 0
     matched: bool = True
     mark: int = 0
-    #: if they vary: of all arms for a decision, of its arm for a reward; or of both the context
+    #: if they vary: of all arms for a decision; for a reward of its arm, unless it needs all; or of
+    #: both the context
     features: str | None = None
     reward: float | None = None
 
@@ -126,11 +127,17 @@ class Row(NamedTuple):
         return cls(0, DECISION, number, time, *fixed, clock_steps, features)
 
     def rewarded(
-        self, kind: int, reward: float, time: float, *, replaces_default: bool = False
+        self,
+        kind: int,
+        reward: float,
+        time: float,
+        *,
+        replaces_default: bool = False,
+        whole: bool = False,
     ) -> Row:
-        """The row that records a reward of this decision."""
+        """The row that records a reward of this decision; ``whole``: with all arms' features."""
         features = self.features
-        if features and features.startswith("["):
+        if features and features.startswith("[") and not whole:
             features = json.dumps(json.loads(features)[self.arm])
         chosen = self[4:9]  # the arm, its probability, and how it came to be chosen
         return Row(0, kind, self.number, time, *chosen, int(replaces_default), features, reward)
