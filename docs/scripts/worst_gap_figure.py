@@ -36,10 +36,10 @@ class AugmentedOFUL(rolf.OFUL):
 
 
 ROUND_BY_ROUND: dict[str, tuple[Any, int]] = {
-    "UCB1": (("ucb1", {"scale": 1.0}), 10**6),
+    "UCB1": (("ucb1", {"scale": 1.0}), 10**5),
     "LinUCB on augmented features": (
         (AugmentedOFUL, {"radius": "theory", "noise": 1.0, "delta": 0.01, "bound": 1.0}),
-        10**6,
+        10**5,
     ),
     "RoLF-Bayes": ("rolf-bayes", 10**5),
 }
@@ -71,7 +71,7 @@ def plain_curve(policy: Any, most: int) -> dict[int, float]:
     out = {}
     horizon = 1000
     while horizon <= most:
-        runs = max(20, min(200, 10**7 // horizon))
+        runs = max(20, min(200, 3 * 10**6 // horizon))
         out[horizon] = max(
             rolf.simulate(
                 {"policy": policy},
