@@ -19,11 +19,12 @@ import numpy as np
 import rolf
 from rolf import theory
 from rolf.augment import Augmentation
+from rolf.plots.style import GREY, line_styles
 from rolf.simulation.blocks import Settings, play_blocks
 
 IMAGE = Path(__file__).parent.parent / "images" / "worst-gap.png"
 FEATURES = np.array([[1.0], [0.0]])
-BLOCKS = {"RoLF-Ridge": 1 / 2, "RoLF-Ridge, leaving with $t^{-1/3}$": 1 / 3}
+BLOCKS = {"RoLF-Ridge": 1 / 2, "RoLF-Ridge, leaving with probability $t^{-1/3}$": 1 / 3}
 
 
 class AugmentedOFUL(rolf.OFUL):
@@ -42,13 +43,6 @@ ROUND_BY_ROUND: dict[str, tuple[Any, int]] = {
         10**5,
     ),
     "RoLF-Bayes": ("rolf-bayes", 10**5),
-}
-COLOURS = {
-    "RoLF-Ridge": "#D55E00",
-    "RoLF-Ridge, leaving with $t^{-1/3}$": "#E69F00",
-    "UCB1": "#777777",
-    "LinUCB on augmented features": "#0072B2",
-    "RoLF-Bayes": "#009E73",
 }
 
 
@@ -94,34 +88,27 @@ def main() -> None:
     for label, (policy, most) in ROUND_BY_ROUND.items():
         curves[label] = plain_curve(policy, most)
     figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
-    for label, curve in curves.items():
+    for (label, curve), (colour, style) in zip(curves.items(), line_styles([*curves]), strict=True):
         rounds, regret = np.array(list(curve)), np.array(list(curve.values()))
         slope = np.polyfit(np.log(rounds[-4:]), np.log(regret[-4:]), 1)[0]
-        print(label, {f"{t:.0e}": round(value, 1) for t, value in curve.items()}, f"{slope:.3f}")
-        axes.loglog(rounds, regret, "o-", ms=3.5, lw=1.8, color=COLOURS[label])
-        axes.annotate(
-            f"{label}  $T^{{{slope:.2f}}}$",
-            (rounds[-1], regret[-1]),
-            xytext=(8, 0),
-            textcoords="offset points",
-            color=COLOURS[label],
-            va="center",
-            fontsize=9,
-        )
+        print(label, {f"{t:.0e}": round(float(value), 1) for t, value in curve.items()})
+        print(f"    grows as T^{slope:.3f}")
+        name = f"{label}: grows as $T^{{{slope:.2f}}}$"
+        axes.loglog(rounds, regret, "o", ms=3.5, ls=style, lw=1.8, color=colour, label=name)
     rounds = np.array([1e3, 1e12])
     for power, words in ((theory.exploration_exponent(0.5), "$T^{3/4}$"), (0.5, "$T^{1/2}$")):
-        line = 3.0 * (rounds / 1e3) ** power
-        axes.loglog(rounds, line, ":", color="#999999", lw=1.0)
+        line = 8.0 * (rounds / 1e3) ** power
+        axes.loglog(rounds, line, ":", color=GREY, lw=1.0)
         axes.annotate(
             words,
-            (1e12, line[-1]),
+            (rounds[-1], line[-1]),
             xytext=(4, 0),
             textcoords="offset points",
-            color="#777777",
-            fontsize=9,
+            color=GREY,
             va="center",
         )
-    axes.set(xlabel="rounds T", ylabel="regret at the worst gap", xlim=(700, 1e17))
+    axes.legend(frameon=False, fontsize=9)
+    axes.set(xlabel="rounds T", ylabel="regret at the worst gap", xlim=(700, 1e13))
     axes.set_xticks(10.0 ** np.arange(3, 13, 3))
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(IMAGE, dpi=150)

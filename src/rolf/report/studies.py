@@ -175,9 +175,8 @@ def varying_regret(seed: int) -> RegretCheck:
     assert rounds <= theory.exploration_rounds(
         theory.exploration_factor_ridge(arms, p=p), arms, rounds, delta=delta
     )
-    problem = environments.VaryingProblem(
-        arms, np.array([0.1]), np.where(np.arange(arms) == 0, 0.9, -0.9), noise, 0.0
-    )
+    bias = np.where(np.arange(arms) == 0, 0.9, -0.9)
+    problem = environments.VaryingProblem(arms, np.array([0.1]), bias, noise, 0.0, bounded=True)
     regret = _play("rolf-varying", {"p": p, "delta": delta}, problem, rounds, seed)
     bound = theory.varying_regret_bound(rounds, arms, 1, noise=noise, p=p, delta=delta)
     return RegretCheck(rounds, regret, bound)
