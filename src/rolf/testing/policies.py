@@ -52,7 +52,9 @@ def check_policy(policy: type[Policy], **options: Any) -> None:
 
 
 def features_of(policy: Policy) -> dict[str, Any]:
-    """Arguments of ask: features, if they vary."""
+    """Arguments of ask: features, if they vary, or the context from which they follow."""
+    if policy.context is not None:
+        return {"context": [1.0] * len(policy.context.names)}
     return {"features": policy.arms.features} if policy.varying else {}
 
 
