@@ -9,8 +9,10 @@ import pytest
 
 import rolf
 from helpers import every_policy
-from rolf.experiments.status import DRAWS, LEVEL, capture, status_from
+from rolf.experiments.status import LEVEL
+from rolf.experiments.status_making import DRAWS, status_from
 from rolf.experiments.status_text import table
+from rolf.experiments.status_view import capture
 from rolf.experiments.storage.base import REWARD
 from rolf.policies.arrays import arrays
 from rolf.policies.posterior_policy import PosteriorPolicy

@@ -11,7 +11,9 @@ import pytest
 import rolf
 from rolf.errors import InvalidArgument
 from rolf.estimators.mixture import known_posterior
-from rolf.experiments.status import LEVEL, capture, status_from
+from rolf.experiments.status import LEVEL
+from rolf.experiments.status_making import status_from
+from rolf.experiments.status_view import capture
 from rolf.experiments.timeline import Outcomes, timeline
 from rolf.experiments.uplift import _draws, _linear, logged_uplift
 from rolf.testing.storage import ARMS, FEATURES, NAMED_FEATURES, create_experiment, round_features

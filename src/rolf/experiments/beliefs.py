@@ -14,7 +14,9 @@ from rolf.errors import ExperimentError
 from rolf.estimators.mixture import chances_of_best, intervals
 from rolf.experiments.parts import Part
 from rolf.experiments.roster import Roster
-from rolf.experiments.status import ArmRecord, Counts, Status, arm_records, capture, status_from
+from rolf.experiments.status import ArmRecord, Counts, Status, arm_records
+from rolf.experiments.status_making import status_from
+from rolf.experiments.status_view import capture
 from rolf.experiments.storage.base import log_rows
 from rolf.experiments.timeline import read_outcomes
 from rolf.policies.operations import estimate, probabilities
