@@ -1,4 +1,5 @@
-"""What starting costs: importing rolf, compiling everything once, and every process after that.
+"""What starting costs: importing rolf, compiling everything once, and every process after that, in
+simulations and with ``rolf ask``.
 
 Each figure is measured in fresh processes. The import is given as a ratio to NumPy's own; the two
 are measured in turn.
@@ -9,20 +10,33 @@ are measured in turn.
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 
-COMPILE = """
-import time
-start = time.perf_counter()
 import rolf
-policies = {cls.name: cls.name for cls in rolf.policy_classes()}
-family = rolf.environments.paper(arms=8, size=9)
-rolf.simulate(policies, family, rounds=20, runs=1, seed=0, jobs=2)
+
+COMPILE = """
+import sys, time
+start = time.perf_counter()
+sys.argv = ["rolf", "compile"]
+from rolf.cli import main
+main()
 print(time.perf_counter() - start)
 """
+
+FIRST_ASK = """
+import time
+import rolf
+start = time.process_time()
+with rolf.open_experiment("memory://", "e", features=[[0.0], [1.0], [2.0]]) as experiment:
+    experiment.ask()
+print(time.process_time() - start)
+"""
+
+ASK = "import sys; sys.argv[0] = 'rolf'; from rolf.cli import main; main()"
 
 FIRST_ROUND = """
 import time
@@ -56,13 +70,34 @@ def import_ratio(repeats: int = 15) -> tuple[float, float]:
     return best["rolf"], best["numpy"]
 
 
+def command_cpu(cache: str, repeats: int = 5) -> float:
+    """The least processor time of ``rolf ask``, from the start of its process to the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/e.db"
+        with rolf.open_experiment(url, "e", features=[[0.0], [1.0], [2.0]]) as experiment:
+            experiment.tell(experiment.ask(), 1.0)
+        least = float("inf")
+        for _ in range(repeats):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            command = [sys.executable, "-c", ASK, "ask", url, "e"]
+            environment = {**os.environ, "ROLF_CACHE_DIR": cache}
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            least = min(least, used)
+    return least
+
+
 def main() -> None:
     ours, numpys = import_ratio()
     print(f"import rolf / import numpy: {ours / numpys:.2f} (target 2)")
     with tempfile.TemporaryDirectory() as cache:
         start = time.perf_counter()
         first = seconds(COMPILE, cache, quiet=False)
-        print(f"first compilation of all policies: {first:.1f} s (target 60)")
+        print(f"first compilation of everything, two processes: {first:.1f} s (target 120)")
+        ask = min(seconds(FIRST_ASK, cache) for _ in range(5))
+        print(f"later process, first ask of rolf-bayes: {ask:.2f} s of CPU (target 0.5)")
+        print(f"rolf ask, the whole process: {command_cpu(cache):.2f} s of CPU (target 0.6)")
         for name in ("rolf-lasso", "rolf-ridge", "linucb", "lints", "ucb"):
             later = min(seconds(FIRST_ROUND.format(name=name), cache) for _ in range(3))
             print(f"later process, 100 rounds of {name}: {later:.2f} s (target 2)")

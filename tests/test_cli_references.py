@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import rolf
-from rolf.cli import main
+from rolf.cli import catalogue, main
 
 MODULE = '''
 """Optimism whose width depends on the number of rewards alone."""
@@ -141,7 +141,8 @@ def test_simulate_and_compile(rolf_command, folder, entry_point, monkeypatch):
     result = rolf.load_result(folder / "out" / "plan.parquet")
     assert result.labels == ["by reference", "with an option", "by entry point"]
     names = ("mine:MyPolicy", entry_point)
-    assert rolf_command("compile", *names) == f"compiled: {', '.join(names)}\n"
+    monkeypatch.setattr(catalogue, "STATUS", entry_point)  # once more, rather than 20 seconds
+    assert f"compiled: {', '.join(names)} (" in rolf_command("compile", *names)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rolf.estimators.mixture import MixturePosterior
 from rolf.estimators.operations import begin
 from rolf.estimators.posterior import absorb, make_grid
 from rolf.estimators.scales import weigh
-from rolf.estimators.student import low_quantiles, tail_table
+from rolf.estimators.student import below, low_quantile, low_quantiles, tail_table
 from rolf.estimators.winners import count_wins
 
 # --- as it was computed before ------------------------------------------------------------------
@@ -189,7 +189,18 @@ def test_every_draw_has_its_own_noise():
     assert wins[0] / draws == pytest.approx(chance, abs=0.004)
 
 
-def test_rivals_by_hand():
+@pytest.mark.parametrize("degrees", [1.0, 2.0, 5.0, 29.0, 999.0, 1e9, math.inf])
+def test_the_table_of_tails_against_scipy(degrees):
+    table = tail_table(degrees)
+    values = np.append(np.linspace(0.0, 40.0, 501), np.logspace(2.0, 5.0, 40))
+    tails = [below(table, -value)[0] for value in values]
+    assert np.abs(tails - stdtr(degrees, -values)).max() < 5e-15
+    for chance in (0.4, 0.05, 0.025, 0.005, 1e-6, 1e-9):
+        expected = float(stdtrit(degrees, chance))
+        assert low_quantile(table, chance) == pytest.approx(expected, rel=1e-7)
+
+
+def test_rivals_by_hand(monkeypatch):
     """With one-sided chances of 1.7e-7 left out, arms may be 5.1 deviations off, both ways."""
     posterior = MixturePosterior(
         weights=np.ones(1),
@@ -200,8 +211,16 @@ def test_rivals_by_hand():
         degrees=1e6,
         loadings=lambda component, arms: (np.zeros((1, arms.size)), np.ones(arms.size)),
     )
-    assert posterior._rivals(0, np.arange(3)).tolist() == [0, 1]
-    assert posterior._rivals(0, np.array([1, 2])).tolist() == [1, 2]
+    far = -float(stdtrit(1e6, 0.5e-6 / 3))
+    assert far == pytest.approx(5.1, abs=0.01)
+    assert posterior._rivals(0, np.arange(3), far).tolist() == [0, 1]
+    assert posterior._rivals(0, np.array([1, 2]), far).tolist() == [1, 2]
+    used = []
+    monkeypatch.setattr(
+        MixturePosterior, "_rivals", lambda self, component, arms, far: used.append(far) or arms
+    )
+    posterior.best(np.arange(3), 10)
+    assert used == [pytest.approx(far, rel=1e-9)]
 
 
 def test_arms_that_cannot_be_the_best_are_left_out(monkeypatch):
@@ -209,10 +228,11 @@ def test_arms_that_cannot_be_the_best_are_left_out(monkeypatch):
     known = policy._posterior(features)
     everything = np.arange(40)
     component = int(known.weights.argmax())
-    rivals = known._rivals(component, everything)
+    far = -float(stdtrit(known.degrees, 0.5e-6 / 40))
+    rivals = known._rivals(component, everything, far)
     assert 0 < rivals.size < 20
     few = known.best(everything, 100_000)
-    monkeypatch.setattr(MixturePosterior, "_rivals", lambda self, component, arms: arms)
+    monkeypatch.setattr(MixturePosterior, "_rivals", lambda self, component, arms, far: arms)
     every = known.best(everything, 100_000)
     assert np.abs(few - every).max() < 0.01
     assert (few[np.setdiff1d(everything, rivals)] == 0.0).all()

@@ -32,6 +32,7 @@ from rolf.cli.common import (
 )
 from rolf.errors import DecisionError, InvalidArgument
 from rolf.policies.catalogue import DEFAULT_POLICY
+from rolf.text import format_table
 
 if TYPE_CHECKING:
     from rolf.experiments.experiment import Experiment
@@ -137,8 +138,8 @@ def ask(
     if as_json:
         print_json([decision.to_dict() for decision in decisions])
         return
-    cells = ((each.id, each.arm, f"{each.probability:.4f}") for each in decisions)
-    print_table(make_table(("id", "arm", "probability"), cells))
+    cells = [[each.id, str(each.arm), f"{each.probability:.4f}"] for each in decisions]
+    typer.echo(format_table([["id", "arm", "probability"], *cells]))
 
 
 @commands.command(context_settings={"ignore_unknown_options": True})  # -1 is a reward
