@@ -14,6 +14,7 @@ from rolf.simulation.blocks import (
     ridge_estimates,
     theory_forced,
 )
+from rolf.simulation.loop import play_policy, ready_loop
 
 FEATURES = np.array([[1.0], [0.0], [0.0]])  # augmented: the unit vectors
 
@@ -38,7 +39,7 @@ def agree(blocks, rounds):
 @pytest.mark.parametrize("gap", [0.02, 0.1, 0.5])
 def test_regret_is_that_of_the_plain_loop(gap):
     means = [gap, 0.0, -gap]
-    plain = one_by_one("rolf-ridge", {"exploration": 6}, means, 0.5, 20_000, 300)
+    plain = one_by_one("rolf-ridge", {"exploration": 6}, means, 0.5, 20_000, 150)
     settings = Settings(0.6, 1e-4, 0.5, forced(6))
     blocks = play_blocks(means, [2_000, 20_000], settings, runs=2000, seed=1)
     agree(blocks.regret[0], plain[:, 1999])
@@ -50,11 +51,11 @@ def test_so_are_the_estimates():
     means, noise, rounds = [0.2, -0.9], 0.5, 5_000
     options = {"penalty": "theory", "noise": noise, "exploration": 100, "p": 0.55, "delta": 0.1}
     errors = []
+    problem = rolf.environments.Problem(FEATURES[:2], means, noise)
+    loop = ready_loop(rolf.RoLFLasso, problem)
     for seed in range(200):
-        problem = rolf.environments.Problem(FEATURES[:2], means, noise)
         policy = rolf.RoLFLasso(FEATURES[:2], seed=seed, **options)
-        rng = np.random.default_rng(seed)
-        rolf.simulation.loop.play_policy(policy, problem, rng, np.empty(rounds))
+        play_policy(policy, problem, np.random.default_rng(seed), np.empty(rounds), loop)
         errors.append(np.abs(policy.estimates() - means).max())
     settings = Settings(0.55, 0.1, noise, forced(100))
     blocks = play_blocks(means, [rounds], settings, estimates=lasso_estimates, runs=2000, seed=0)

@@ -97,7 +97,7 @@ def test_the_command_line_has_the_same_default(file, items):
     assert "created: one, rolf-bayes, 3 arms" in run("new", file, "one", "--features", items)
     data = json.loads(run("new", file, "two", "--features", items, "--json"))
     assert data["policy"] == "rolf-bayes"
-    assert "default: rolf-bayes" in run("new", "--help")
+    assert "default: (rolf-bayes)" in run("new", "--help")
     with pytest.raises(InvalidArgument, match="rolf-bayes-varying takes them"):
         run("ask", file, "one", "--features", items)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -85,3 +87,52 @@ def test_only_the_latest_folders_are_kept(tmp_path, monkeypatch):
     cache.evict(tmp_path, keep=ours[0])  # used now, so it is the latest
     assert [folder.exists() for folder in ours] == [True, False, False, False, True, True]
     assert all(folder.exists() for folder in foreign)
+
+
+def loops_that_add_and_write(source):
+    """Lines of innermost loops that add up numbers and write to arrays, or add up in an array."""
+    for loop in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.For)):
+        inside = [node for part in loop.body for node in ast.walk(part)]
+        if any(isinstance(node, ast.For) for node in inside):
+            continue
+        changed = [node for node in inside if isinstance(node, ast.AugAssign)]
+        targets = [t for node in inside if isinstance(node, ast.Assign) for t in node.targets]
+        fresh = {target.id for target in targets if isinstance(target, ast.Name)}
+        adds = any(
+            isinstance(node.target, ast.Name)
+            and isinstance(node.op, ast.Add | ast.Sub)
+            and node.target.id not in fresh
+            for node in changed
+        )
+        targets += [node.target for node in changed]
+        writes = any(isinstance(target, ast.Subscript) for target in targets)
+        within = any(
+            isinstance(node.target, ast.Subscript)
+            and not names(loop.target) & names(node.target.slice)
+            for node in changed
+        )
+        if (adds and writes) or within:
+            yield loop.lineno
+
+
+def names(tree):
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def test_sums_have_loops_of_their_own():
+    """In a loop that also writes to an array, the compiler adds up in an order that depends on
+    where the arrays lie, and replicas of an experiment would differ in their last bits."""
+    assert [*loops_that_add_and_write("for i in x:\n    s += a[i]\n    b[i] = a[i]")] == [1]
+    assert [*loops_that_add_and_write("for i in x:\n    s += a\nfor i in x:\n    b[i] = 1")] == []
+    assert [*loops_that_add_and_write("for j in x:\n    s[i] += a[j]")] == [1]
+    assert [*loops_that_add_and_write("for j in x:\n    s[i, j] += a[j]")] == []
+    root = Path(rolf.__file__).parent
+    python = {("mixture.py", "best")}  # is not compiled
+    found = []
+    for path in [root / "linalg.py", *(root / "estimators").glob("*.py")]:
+        source = path.read_text()
+        for function in ast.walk(ast.parse(source)):
+            if isinstance(function, ast.FunctionDef) and (path.name, function.name) not in python:
+                lines = loops_that_add_and_write(ast.get_source_segment(source, function))
+                found += [(path.name, function.name, line) for line in lines]
+    assert found == []

@@ -36,7 +36,7 @@ every_rolf = pytest.mark.parametrize("name", ["rolf-lasso", "rolf-ridge", "rolf-
 def feed(policy, arm, reward, matched, table):
     """One round, as ask and tell would do it, but with the arm and the match given."""
     policy._state.clock[0] += 1
-    row = policy._context(policy.params, table, arm)
+    row = policy._kept_features(policy.params, table, arm)
     update(policy.params, policy._state, Choice(arm, 0.5, arm, arm, matched), row, reward)
 
 

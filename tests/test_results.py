@@ -121,7 +121,7 @@ def test_pandas(result):
     missing += "result.summary(), result.plot()\ntry: result.to_pandas()\n"
     missing += "except rolf.RolfError as error: print(error)"
     done = subprocess.run([sys.executable, "-c", missing], capture_output=True, text=True)
-    assert "pandas is not installed: pip install" in done.stdout, done.stderr
+    assert "needs pandas, which is not installed: pip install" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 from rolf.plots.regret import Curves
-from rolf.report import claims
 from rolf.report.claims import AGREES, DIFFERS, judge
 
 ROLFS = ("RoLF-Lasso", "RoLF-Ridge")
 BASELINES = ("LinUCB", "LinTS", "DRLasso", "UCB(delta)")
 NAMES = (
     "ahead",
+    "robust",
     "slower",
     "tuned",
     "case two",
+    "alike",
     "same cases",
     "two arms",
     "three arms",
@@ -79,20 +80,50 @@ def curves(panel, std, runs):
 
 
 def turned(lines, **spread):
-    """The statements whose verdicts are not those of the base."""
-    now = verdicts(lines, **spread)
-    return {name for name, claim in verdicts(base()).items() if claim.verdict != now[name].verdict}
-
-
-@pytest.fixture(autouse=True)
-def _only_what_is_played(monkeypatch):
-    monkeypatch.setattr(claims, "_exact", lambda: [])
+    """The statements whose verdicts are not those of the base, but for that on the two cases of
+    scenario 2, which any change of one of them turns."""
+    now, before = verdicts(lines, **spread), verdicts(base())
+    return {name for name in NAMES if before[name].verdict != now[name].verdict} - {"same cases"}
 
 
 def test_statements_that_hold_agree():
     measured = {name: claim.verdict for name, claim in verdicts(base()).items()}
-    # In scenario 2 both cases are the same distribution, whatever was measured.
-    assert measured == {**dict.fromkeys(NAMES, AGREES), "same cases": DIFFERS}
+    # In case 2 of scenario 1 RoLF has half the regret; in scenario 2 the same in both cases.
+    failing = {"alike": DIFFERS, "same cases": DIFFERS}
+    assert measured == {**dict.fromkeys(NAMES, AGREES), **failing}
+
+
+@pytest.mark.parametrize(("factor", "alike"), [(0.9, True), (0.84, True), (0.83, False)])
+def test_almost_the_same_is_within_a_fifth(factor, alike):
+    lines = base()
+    lines["figure1"]["scenario1-case2"] |= dict.fromkeys(ROLFS, factor * BENT)
+    assert (verdicts(lines)["alike"].verdict == AGREES) == alike
+
+
+@pytest.mark.parametrize(
+    ("factor", "slower"), [(1.0, False), (0.9, False), (1.04, False), (1.2, True)]
+)
+def test_slower_in_case_two_needs_more_than_chance(factor, slower):
+    """Three standard errors of the difference, 2.8 each."""
+    lines = base()
+    lines["figure2"]["scenario2-case2"] |= dict.fromkeys(ROLFS, factor * BENT)
+    assert (verdicts(lines)["same cases"].verdict == AGREES) == slower
+
+
+@pytest.mark.parametrize("label", ROLFS)
+def test_robust_means_a_smaller_spread_than_the_steadiest_linear_bandit(label):
+    played = {
+        figure: {
+            key: SimpleNamespace(curves=curves(panel, 10.0, 25)) for key, panel in panels.items()
+        }
+        for figure, panels in base().items()
+    }
+    spread = played["figure2"]["scenario2-case1"].curves
+    spread.std[spread.labels.index("UCB(delta)")] = 1.0  # is no linear bandit
+    assert judge(played)[1].verdict == AGREES
+    spread.std[spread.labels.index(label)] = 10.1
+    assert judge(played)[1].verdict == DIFFERS
+    assert f"2/1: {label} 10" in judge(played)[1].evidence
 
 
 @pytest.mark.parametrize("panel", ["scenario2-case1", "scenario2-case2"])

@@ -34,13 +34,16 @@ FORMS = [FRAME, READ_ONLY, FEATURES.tolist()]
 VALUES = {
     "bound": [1.0, 2],
     "c": [0.0, 3],
+    "cap": ["text", "appendix"],
     "clip": [3.0, 2],
+    "context": [None],  # makes features of the same type
     "coupling": ["action", "greedy"],
     "delta": [1e-4],
     "explore": [0.0, 0.05, 1],
     "exploration": [None, 3, "theory"],
     "forced": [10, 0.5],
     "horizon": [None, 100],
+    "imputation": ["latest", "frozen"],
     "keep_scale": [None, True, False],
     "lam1": [None, 1],
     "lam2": [None, 1],
@@ -54,6 +57,7 @@ VALUES = {
     "rule": ["bound", "sample"],
     "scale": [None, 1.0, 2],
     "setting": ["paper", "tuned"],
+    "unmatched": ["skip", "impute"],
     "width": [None, 2.75, 3],
 }
 
@@ -132,8 +136,10 @@ def experiment(name, options, form):
         running.tell(late[0], 1.0)
         running.status(**extra)
         more = FRAME.tail(1).rename(index={"e": "f"}) if form is FRAME else [[0.3, 0.4]]
-        running.add_arms(more)
-        grown = pandas.concat([FRAME, more]) if form is FRAME else [*FEATURES.tolist(), *more]
+        grown = form
+        with suppress(rolf.RolfError):  # some cannot
+            running.add_arms(more)
+            grown = pandas.concat([FRAME, more]) if form is FRAME else [*FEATURES.tolist(), *more]
         running.tell(running.ask(**table(cls, grown)), 1.0)
         running.snapshot()
         running.rebuild()
@@ -149,7 +155,8 @@ def replay(name, options, form):
         columns = {f"x_{arm}_{each}": rng.random(120) for arm in labels for each in "uv"}
     rewards = (rng.random(120) < 0.4).astype(float)
     log = rolf.Log([labels[arm] for arm in arms], np.full(120, 1 / ARMS), rewards, columns)
-    rolf.replay(log, form, {name: (name, options)})
+    with suppress(rolf.RolfError):  # some cannot learn from a history
+        rolf.replay(log, form, {name: (name, options)})
 
 
 def engine(name, options, form):

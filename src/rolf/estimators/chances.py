@@ -79,9 +79,10 @@ def win_shares(
             scale = errors[g] / (degrees * cube)
         scale = math.sqrt(scale)
         for i in range(size):
-            coef[i] = 0.0
+            inner = 0.0
             for j in range(i + 1):
-                coef[i] += root[i, j] * numbers[1 + j]
+                inner += root[i, j] * numbers[1 + j]
+            coef[i] = inner
         best, winner = -math.inf, 0
         for place in range(count):
             value = math.sqrt(alone[place]) * numbers[1 + size + place]

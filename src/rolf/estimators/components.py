@@ -139,7 +139,9 @@ def refresh(
             if math.isnan(level):
                 level = mean
             averages[a] = mean - level
-            within += max(squares[a] - mean * sums[a], 0.0)
+    for a in range(arms):
+        if counts[a] > 0.0:
+            within += max(squares[a] - sums[a] / counts[a] * sums[a], 0.0)
     pull = counts * averages
     for g in range(grid.latent.size):
         prior = grid.observed[g] * grid.sizes
@@ -150,7 +152,8 @@ def refresh(
             free = belief.loose[g, a]
             gap = averages[a] - centres[a]
             belief.means[g, a] = level + centres[a] + (1.0 - free) * gap
-            error += counts[a] * free * gap * gap
+        for a in range(arms):
+            error += counts[a] * belief.loose[g, a] * (averages[a] - centres[a]) ** 2
         evidence.errors[g] = within + error
         evidence.logdets[g] = logdet
         evidence.alive[g] = 1

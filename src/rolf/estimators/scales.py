@@ -133,6 +133,7 @@ def weigh(prior: FloatArray, evidence: Evidence, noise: float) -> None:
         if alive[g] == 1 and weights[g] - best < LOST:
             alive[g] = 0
         weights[g] = math.exp(weights[g] - best) if alive[g] == 1 else 0.0
+    for g in range(prior.size):
         total += weights[g]
     for g in range(prior.size):
         weights[g] /= total

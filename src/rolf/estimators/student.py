@@ -101,6 +101,7 @@ def low_quantiles(
             high = max(high, each)
             x += weights[g] * each
             total += weights[g]
+        for g in range(count):
             scales[g] = 1.0 / max(spreads[a, g], 1e-300)
         wanted = chance * total
         x = min(max(x / total, low), high)

@@ -109,12 +109,7 @@ def varying_absorb(
     row: FloatArray,
     value: float,
 ) -> None:
-    """Take in one reward of an arm that had the features ``row`` (d,).
-
-    Sums have loops of their own, here and in ``varying_refresh``: in one that also writes to
-    an array the compiler adds up in an order that depends on where the arrays lie, and replicas
-    of an experiment would differ in their last bits.
-    """
+    """Take in one reward of an arm that had the features ``row`` (d,)."""
     size = grid.sizes.size
     count = totals.counts[arm]
     evidence = belief.evidence
@@ -186,6 +181,7 @@ def varying_believed(
             middle = held * totals.sums[a]
             for i in range(size):
                 way[i] = (features[a, i - 1] if i > 0 else 1.0) - held * totals.rows[a, i]
+            for i in range(size):
                 middle += way[i] * belief.coef[g, i]
             spread = latent * free
             for i in range(size):
@@ -245,7 +241,8 @@ def varying_refresh(grid: VaryingPosterior, belief: VaryingComponents, totals: T
         for i in range(1, size):
             variance = grid.observed[g] * grid.sizes[i]
             matrix[i, i] += 1.0 / variance
-            logdet += math.log(variance)
+        for i in range(1, size):
+            logdet += math.log(grid.observed[g] * grid.sizes[i])
         inverted, more = inverse(matrix)
         for i in range(size):
             inner = 0.0

@@ -201,7 +201,7 @@ class Replica(Saved):
         if policy.context is None:
             return np.ravel(recorded)
         rows = policy.arms.features if policy.whole else policy.arms.features[[arm]]
-        table = policy.context.features(rows, np.tile(recorded["context"], (len(rows), 1)))
+        table = policy.context.of_all(rows, np.array(recorded["context"]))
         return policy._kept_features(policy.params, table, arm if policy.whole else 0)
 
     def _exchange(self, choice: Choice, x: FloatArray, wrong: float, right: float) -> None:

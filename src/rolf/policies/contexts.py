@@ -20,8 +20,9 @@ from rolf.checks import MAX_FEATURE
 from rolf.errors import InvalidArgument
 from rolf.types import FloatArray
 
-#: entries of a context
-MAX_ENTRIES = 10_000
+#: entries of a context, and features that may follow from them
+MAX_ENTRIES = 1000
+MAX_COLUMNS = 1000
 
 
 class Context:
@@ -47,7 +48,11 @@ class Context:
 
     def size(self, columns: int) -> int:
         """How many features an arm with so many of its own has in a context."""
-        return (columns + 1) * (len(self.names) + 1) - 1
+        size = (columns + 1) * (len(self.names) + 1) - 1
+        if size > MAX_COLUMNS:
+            got = f"{len(self.names)} entries, which make {size} features with {columns} of an arm"
+            raise InvalidArgument("context", got, f"at most {MAX_COLUMNS} features")
+        return size
 
     def vector(self, context: Any, argument: str = "context") -> FloatArray:
         """The entries of one context, in order: a mapping by name, a Series, or a list."""
@@ -114,4 +119,5 @@ class Context:
 
     def typical(self, arms: FloatArray) -> FloatArray:
         """The features (K, D) in a context of ones, the size that entries should have."""
+        self.size(arms.shape[1])  # raises if they are too many
         return self.of_all(arms, np.ones(len(self.names)))
