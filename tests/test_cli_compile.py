@@ -96,6 +96,7 @@ def test_one_policy_is_compiled_and_named():
     )
 
 
+@pytest.mark.slow
 def test_what_is_compiled_is_not_compiled_again(tmp_path):
     """With an empty cache: both processes really compile, and a later one finds everything."""
     cache = tmp_path / "cache"
@@ -127,6 +128,7 @@ rolf.simulate(policies, rolf.environments.paper(arms=5, size=6), rounds=5, runs=
     assert sorted(python(code).stdout.splitlines()) == ["ucb1: was ready", "ucb: was ready"]
 
 
+@pytest.mark.slow
 def test_afterwards_no_process_compiles_anything():
     """Every policy and every option, online, in experiments, in simulations and in replay."""
     assert run("compile").exit_code == 0  # does nothing where make test has done it before
@@ -136,6 +138,7 @@ def test_afterwards_no_process_compiles_anything():
     assert done.stdout == "done\n"
 
 
+@pytest.mark.slow
 def test_the_walk_notices_what_was_left_out(tmp_path):
     code = cache_folders({"rolf.types"}, set()).read[0]
     left = shutil.copytree(code, tmp_path / "cache" / code.name)

@@ -135,6 +135,7 @@ def test_replay(rolf_command, folder):
     assert values["ips"] == pytest.approx(3.0)  # it has learned to play the best arm
 
 
+@pytest.mark.slow
 def test_simulate_and_compile(rolf_command, folder, entry_point, monkeypatch):
     monkeypatch.setenv("ROLF_CACHE_DIR", str(folder / "cache"))
     assert "by reference" in rolf_command("simulate", "plan.toml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 import threading
 import time
@@ -30,6 +31,15 @@ from rolf.testing.storage import (
 from stores import make_url, postgres_url
 
 LONG = 40_000
+
+
+@pytest.fixture(autouse=True)
+def _no_garbage_collection():
+    """What is measured here is not how many objects earlier tests have left behind."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def long_log(url, decisions=LONG):

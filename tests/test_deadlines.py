@@ -109,6 +109,16 @@ def test_a_contended_ask_waits_once(server):
     assert time.monotonic() - start < 1.9
 
 
+@pytest.fixture
+def _interrupts():
+    """As on a terminal, also where the tests run in the background of a shell, which ignores
+    interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interrupts")
 def test_an_interrupt_ends_a_call_at_once(server):
     experiment = create_experiment(server.url, "interrupt", policy="ucb", timeout=60.0)
     decision = experiment.ask()
