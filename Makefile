@@ -75,6 +75,7 @@ clean:
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/rolf compile
 	touch $@
 
 .venv-peers/installed.stamp: pyproject.toml

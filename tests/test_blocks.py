@@ -36,7 +36,7 @@ def agree(blocks, rounds):
     assert blocks.mean() == pytest.approx(rounds.mean(), abs=5.0 * error)
 
 
-@pytest.mark.parametrize("gap", [0.02, 0.1, 0.5])
+@pytest.mark.parametrize("gap", [0.02, 0.5])
 def test_regret_is_that_of_the_plain_loop(gap):
     means = [gap, 0.0, -gap]
     plain = one_by_one("rolf-ridge", {"exploration": 6}, means, 0.5, 20_000, 150)

@@ -21,7 +21,7 @@ from rolf.types import Choice
 from test_damaged_states import storm
 from test_oracle import AGREE, SIZES, events, problem
 
-ROUNDS = 200
+ROUNDS = 80
 READINGS = [
     pytest.param({"imputation": "latest"}, id="default"),
     pytest.param({"imputation": "frozen"}, id="frozen"),
