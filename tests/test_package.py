@@ -28,7 +28,7 @@ with rolf.open_experiment("sqlite:///e.db", "e", features=[[0.0], [1.0], [2.0]])
     assert experiment.status().told == 4
 for name, call in {
     "matplotlib": lambda: rolf.plots.style.new_figure(1, 1),
-    "pyarrow": lambda: rolf.read_arms("arms.csv"),
+    "pyarrow": lambda: rolf.read_arms("arms.parquet"),
     "scipy": lambda: rolf.replay("log.csv", "arms.csv", ["ucb"]),
 }.items():
     assert name not in sys.modules
