@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rolf.plots.regret import Curves
-from rolf.report.claims import AGREES, DIFFERS, judge
+from rolf.report.claims import AGREES, DIFFERS, OPEN, judge
 
 ROLFS = ("RoLF-Lasso", "RoLF-Ridge")
 BASELINES = ("LinUCB", "LinTS", "DRLasso", "UCB(delta)")
@@ -93,11 +93,14 @@ def test_statements_that_hold_agree():
     assert measured == {**dict.fromkeys(NAMES, AGREES), **failing}
 
 
-@pytest.mark.parametrize(("factor", "alike"), [(0.9, True), (0.84, True), (0.83, False)])
-def test_almost_the_same_is_within_a_fifth(factor, alike):
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(0.9, AGREES), (0.84, OPEN), (0.83, OPEN), (0.75, DIFFERS)]
+)
+def test_almost_the_same_is_within_a_fifth_beyond_chance(factor, verdict):
     lines = base()
     lines["figure1"]["scenario1-case2"] |= dict.fromkeys(ROLFS, factor * BENT)
-    assert (verdicts(lines)["alike"].verdict == AGREES) == alike
+    assert verdicts(lines)["alike"].verdict == verdict
+    assert verdicts(lines, std=100.0)["alike"].verdict == OPEN  # few runs cannot tell
 
 
 @pytest.mark.parametrize(
@@ -121,9 +124,10 @@ def test_robust_means_a_smaller_spread_than_the_steadiest_linear_bandit(label):
     spread = played["figure2"]["scenario2-case1"].curves
     spread.std[spread.labels.index("UCB(delta)")] = 1.0  # is no linear bandit
     assert judge(played)[1].verdict == AGREES
-    spread.std[spread.labels.index(label)] = 10.1
-    assert judge(played)[1].verdict == DIFFERS
-    assert f"2/1: {label} 10" in judge(played)[1].evidence
+    for larger, verdict in ((10.1, OPEN), (15.0, OPEN), (17.0, DIFFERS)):  # 1% of F is at 16.3
+        spread.std[spread.labels.index(label)] = larger
+        assert judge(played)[1].verdict == verdict
+    assert f"2/1: {label} 17, LinUCB 10" in judge(played)[1].evidence
 
 
 @pytest.mark.parametrize("panel", ["scenario2-case1", "scenario2-case2"])

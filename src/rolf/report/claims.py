@@ -6,14 +6,18 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from scipy.stats import f as f_distribution
+
 from rolf import theory
 from rolf.plots.regret import Curves
 from rolf.report.plan import BASELINES
 
 ROLFS = ("RoLF-Lasso", "RoLF-Ridge")
-AGREES, DIFFERS = "agrees", "differs"
+AGREES, DIFFERS, OPEN = "agrees", "differs", "open"
 #: means within this factor are almost the same
 ALMOST = 1.2
+#: chance of calling a spread larger that is not
+FALSE_ALARM = 0.01
 
 
 class Claim(NamedTuple):
@@ -24,8 +28,10 @@ class Claim(NamedTuple):
     evidence: str
 
 
-def claim(statement: str, holds: bool, evidence: str) -> Claim:
-    """A statement with the verdict that its evidence gives."""
+def claim(statement: str, holds: bool | None, evidence: str) -> Claim:
+    """A statement with the verdict that its evidence gives; None: too few runs to tell."""
+    if holds is None:
+        return Claim(statement, OPEN, f"{evidence}; so few runs cannot tell")
     return Claim(statement, AGREES if holds else DIFFERS, evidence)
 
 
@@ -93,7 +99,7 @@ def _ahead(panels: Mapping[str, Curves]) -> Claim:
 
 def _robust(panels: Mapping[str, Curves]) -> Claim:
     """The text: RoLF is better than the linear bandits "in level and robustness"."""
-    exceptions = []
+    exceptions, holds = [], True if min(c.runs for c in panels.values()) > 1 else None
     for name, curves in panels.items():
         spread = dict(zip(curves.labels, curves.std[:, -1].tolist(), strict=True))
         steadiest = min(("LinUCB", "LinTS", "DRLasso"), key=spread.__getitem__)
@@ -102,10 +108,13 @@ def _robust(panels: Mapping[str, Curves]) -> Claim:
                 exceptions.append(
                     f"{name}: {label} {spread[label]:.0f}, {steadiest} {spread[steadiest]:.0f}"
                 )
+                ratio, free = (spread[label] / spread[steadiest]) ** 2, curves.runs - 1
+                chance = f_distribution.sf(ratio, free, free)
+                holds = False if holds is False or chance < FALSE_ALARM else None
     return claim(
         "The regret of both RoLFs varies less between runs than that of LinUCB, LinTS and DRLasso "
         "on every panel.",
-        not exceptions,
+        holds,
         "standard deviations over the runs"
         + ("; not so on " + "; ".join(exceptions) if exceptions else " are lower on all panels"),
     )
@@ -164,7 +173,9 @@ def _apart(one: tuple[float, float], other: tuple[float, float]) -> float:
 def _case_two(played: Mapping[str, Any]) -> Claim:
     cases = _cases(played)
     (mean, error), others = cases[2], (cases[1], cases[3])
-    slower = all(other - mean > 2.0 * (error + more) for other, more in others)
+    slower: bool | None = all(other - mean > 2.0 * (error + more) for other, more in others)
+    if not slower and not any(_much_larger(each, cases[2]) is False for each in others):
+        slower = None
     return claim(
         "Of the three cases of scenario 1, regret grows most slowly in case 2, where the observed "
         "features explain everything.",
@@ -176,12 +187,21 @@ def _case_two(played: Mapping[str, Any]) -> Claim:
 
 def _alike(played: Mapping[str, Any]) -> Claim:
     cases = _cases(played)
-    means = [mean for mean, _ in cases.values()]
+    largest, smallest = max(cases.values()), min(cases.values())
+    apart = _much_larger(largest, smallest)
     return claim(
         "In scenario 1 RoLF performs almost the same in all three cases.",
-        max(means) < ALMOST * min(means),
-        _listed(cases) + f"; the largest is {max(means) / min(means):.2f} times the smallest",
+        None if apart is None else not apart,
+        _listed(cases) + f"; the largest is {largest[0] / smallest[0]:.2f} times the smallest",
     )
+
+
+def _much_larger(one: tuple[float, float], other: tuple[float, float]) -> bool | None:
+    """Whether a mean is more than ALMOST times another, by two standard errors; None if neither
+    that nor the opposite is sure."""
+    distance = one[0] - ALMOST * other[0]
+    error = 2.0 * math.hypot(one[1], ALMOST * other[1])
+    return distance > 0.0 if abs(distance) > error else None
 
 
 def _same_cases(played: Mapping[str, Any]) -> Claim:

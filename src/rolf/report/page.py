@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rolf.report.claims import AGREES, Claim
+from rolf.report.claims import AGREES, OPEN, Claim
 from rolf.report.measured import Measured
 from rolf.report.plan import Figure
 
@@ -39,7 +39,8 @@ th.text { text-align: left; }
 td.text { text-align: left; max-width: 30rem; }
 td.best { font-weight: 700; }
 .scroll { overflow-x: auto; }
-.agrees, .differs { font-weight: 600; white-space: nowrap; }
+.agrees, .differs, .open { font-weight: 600; white-space: nowrap; }
+.open::before { content: "?\\00a0"; } .open { color: var(--soft); }
 .agrees::before { content: "\\2713\\00a0"; } .agrees { color: #00734f; }
 .differs::before { content: "\\2717\\00a0"; } .differs { color: #a83c00; }
 pre { background: var(--tint); padding: 1rem; overflow-x: auto; font-size: 12.5px;
@@ -118,10 +119,10 @@ unless stated otherwise, T=1200.</p>
 
 
 def _balance(claims: Sequence[Claim]) -> str:
-    agreed = sum(claim.verdict == AGREES for claim in claims)
+    agreed, open = (sum(each.verdict == name for each in claims) for name in (AGREES, OPEN))
     return (
         f"{agreed} of the {len(claims)} statements below agree with what was measured or computed "
-        "here."
+        "here" + (f", and {open} are open, because the runs were too few." if open else ".")
     )
 
 
