@@ -9,7 +9,13 @@ import pytest
 
 import rolf
 from helpers import FEATURES, every_policy
-from rolf.errors import AlreadyTold, InvalidArgument, UnknownDecision, UntoldDecision
+from rolf.errors import (
+    AlreadyTold,
+    InvalidArgument,
+    StorageUnavailable,
+    UnknownDecision,
+    UntoldDecision,
+)
 from rolf.experiments import live
 from rolf.experiments.storage.base import CORRECTION, DEFAULT, REWARD
 from rolf.policies.arrays import arrays
@@ -244,3 +250,26 @@ def test_processes_correct_the_same_decisions(shared_url):
     status = experiment.status()
     assert (status.asked, status.told) == (40, 10)
     assert current_state(experiment) == folded_state(experiment)
+
+
+def test_a_fold_that_fails_is_made_up_for(monkeypatch):
+    """A process learns of a gross mistake while the database is locked by others. It must not go
+    on as if it had taken in the correction, nor save such a state for others to open."""
+    url = make_url("sqlite")
+    experiment, decision, reward = played(url, "ucb", MISTAKES["gross"], 12)
+    other = rolf.open_experiment(url, "one")
+    experiment.correct(decision, reward, "a slip")
+
+    def locked(**_):
+        raise StorageUnavailable("others keep it locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(other._live, "fold", locked)
+        for _ in range(2):
+            with pytest.raises(StorageUnavailable):
+                other.status()
+    other.ask()
+    other.snapshot()
+    with rolf.open_experiment(url, "one") as again:
+        assert again._live.snapshot_upto > 0
+        assert current_state(again) == current_state(other) == folded_state(experiment)

@@ -123,6 +123,8 @@ class Replica(Saved):
             seq, kind = row[0], row[1]
             if seq != self.last + 1:
                 raise ValueError(f"row {seq} follows row {self.last}")
+            if kind == CORRECTION and self._calls_for_fold(Row(*row)):
+                raise Corrected  # before anything changes: folding the log may fail
             self.last, self._last_row = seq, [kind, row[2], float(row[3])]
             if kind == DECISION:
                 self._apply_decision(row)
@@ -176,14 +178,19 @@ class Replica(Saved):
         else:
             self.defaults += 1
 
+    def _calls_for_fold(self, row: Row) -> bool:
+        return bool(row.details["refold"]) and not self._is_known(row)
+
+    def _is_known(self, row: Row) -> bool:
+        """Whether the decision has had this reward, or a later one, from the start."""
+        earlier = self._corrections.get(row.number)
+        return earlier is not None and row.correction <= earlier.correction
+
     def _apply_correction(self, row: Row) -> None:
         self.corrected += 1
-        earlier = self._corrections.get(row.number)
-        if earlier is not None and row.correction <= earlier.correction:
-            return  # it has had this reward from the start
+        if self._is_known(row):
+            return
         details = row.details
-        if details["refold"]:
-            raise Corrected
         wrong, right = float(details["was"]), float(row.reward or 0.0)
         probability = math.nan if row.probability is None else row.probability
         choice = Choice(row.arm, probability, row.greedy, row.pseudo, bool(row.matched))
