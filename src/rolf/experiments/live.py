@@ -144,7 +144,7 @@ class LiveReplica:
         """
         if len(rewards) <= PART and all(number in self._recent for number in rewards):
             decisions = [self._recent.pop(number) for number in rewards]
-            whole = self.replica.policy.whole
+            whole = self.replica.whole
             rows = [
                 row.rewarded(REWARD, rewards[row.number], time, whole=whole) for row in decisions
             ]
@@ -171,7 +171,7 @@ class LiveReplica:
         Raises if a decision is unknown, or has been told a different reward.
         """
         rows = []
-        whole = self.replica.policy.whole
+        whole = self.replica.whole
         for numbers in _parts(list(rewards)):
             decisions: dict[int, Row] = {}
             told: dict[int, list[Row]] = {number: [] for number in numbers}

@@ -193,6 +193,7 @@ def read_rows(
         strict=True,
     )
     ordered: list[tuple[float, Row]] = list(others)
+    whole = policy.whole
     for decision, (reward, told_at, default, asked_order, told_order, corrections) in zip(
         (Row.decision(*values) for values in decisions), rewards, strict=True
     ):
@@ -207,7 +208,7 @@ def read_rows(
             raise InvalidArgument(f"{path}: told_order", told_order, f"a place after {asked:g}")
         kind = DEFAULT if default else REWARD
         time = decision.time if told_at is None else told_at
-        row = decision.rewarded(kind, float(reward), time, whole=policy.whole)
+        row = decision.rewarded(kind, float(reward), time, whole=whole)
         if corrections:
             where = f"{path}: corrections of decision {decision.number}"
             ordered += corrected_rows(where, corrections, row, told, policy)

@@ -99,6 +99,7 @@ class Replica(Saved):
             cls = self._policy_class(options)
             self.policy: Policy = cls(self.roster.arms.features, seed=0, **options)
         self.state = self.policy._state
+        self.whole = self.policy.whole
         self.waiting: FloatArray | None = getattr(self.state, "waiting", None)
 
     def _policy_class(self, options: dict[str, Any]) -> Any:
@@ -207,9 +208,9 @@ class Replica(Saved):
         recorded = json.loads(features)
         if policy.context is None:
             return np.ravel(recorded)
-        rows = policy.arms.features if policy.whole else policy.arms.features[[arm]]
+        rows = policy.arms.features if self.whole else policy.arms.features[[arm]]
         table = policy.context.of_all(rows, np.array(recorded["context"]))
-        return policy._kept_features(policy.params, table, arm if policy.whole else 0)
+        return policy._kept_features(policy.params, table, arm if self.whole else 0)
 
     def _exchange(self, choice: Choice, x: FloatArray, wrong: float, right: float) -> None:
         """Put a reward in the place of another, by the difference that the two make."""
