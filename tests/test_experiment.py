@@ -13,14 +13,11 @@ import pytest
 import rolf
 from rolf.arms.table import Arms
 from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument, RolfWarning
-from rolf.experiments import live
 from rolf.experiments.opening import create
 from rolf.experiments.roster import Roster
-from rolf.experiments.snapshots import seal, unseal
 from rolf.experiments.storage import sqlite_file
 from rolf.experiments.storage.base import CHANGE, DECISION, REWARD
 from rolf.experiments.storage.memory import MemoryStore
-from rolf.policies.arrays import pack, unpack
 from rolf.policies.operations import rebuild
 from rolf.testing.storage import (
     ARMS,
@@ -33,30 +30,6 @@ from rolf.testing.storage import (
     play,
 )
 from stores import make_url
-
-
-def falsified(snapshot):
-    """The data of a snapshot with wrong counts, which can be loaded all the same."""
-    data = json.loads(unseal(snapshot))
-    told = data["told"]
-    rich = told.index(max(told))
-    told[rich] -= 1
-    told[rich - 1] += 1
-    return data
-
-
-def changed(data, *path, to):
-    """The data with another value at a path of keys."""
-    copy = json.loads(json.dumps(data))
-    inner = copy
-    for key in path[:-1]:
-        inner = inner[key]
-    inner[path[-1]] = to
-    return copy
-
-
-def without(data, key):
-    return {each: value for each, value in data.items() if each != key}
 
 
 def test_invalid_asks_change_nothing(url):
@@ -95,80 +68,6 @@ def test_other_settings_are_refused(url, arguments, words):
     with pytest.raises(DifferentExperiment, match=words):
         create_experiment(url, **arguments)
     create_experiment(url).ask()
-
-
-def unusable_data(data):
-    """The data of snapshots that are damaged or contradict the log."""
-    yield from ("{}", "no JSON", "[]", json.dumps(data)[:-10])
-    arrays = data["arrays"]
-    short = pack(unpack(arrays["belief.sums"])[:-1])
-    for damaged in (
-        *(without(data, key) for key in data),
-        {**data, "arrays": without(arrays, "clock")},
-        changed(data, "arrays", "belief.sums", to=short),
-        changed(data, "arrays", "belief.sums", to=["<f8", [ARMS], "?"]),
-        changed(data, "arrays", "belief.more", to=short),
-        changed(data, "asked", 0, to=data["asked"][0] + 5),
-        changed(data, "told", 0, to=data["told"][0] + 5),
-        changed(data, "told", 0, to=None),
-        changed(data, "told", to=data["told"][1:]),
-        changed(data, "defaults", to=3),
-        changed(data, "changes", to=-1),
-        changed(data, "issued", to=2),
-        changed(data, "issued", to="x"),
-        changed(data, "issued", to=2**60),
-        changed(data, "moments", "anchor", to="x"),
-        changed(data, "moments", "sums", 0, to=1e999),
-        changed(data, "arrays", "clock", to=pack(np.array([-1, 5]))),
-        changed(data, "arrays", "belief.sums", to=pack(np.full(ARMS, np.nan))),
-        changed(data, "row", to=[1, 1, 1.0]),
-        changed(data, "moments", "sums", to=[0.0]),
-        changed(data, "open", to=[["x", 1.0]]),
-        changed(data, "open", to=[pack(np.array([1, 2])), pack(np.array([1.0]))]),
-        changed(data, "open", to=[pack(np.array([1.5])), pack(np.array([1.0]))]),
-        changed(data, "table", to="{}"),
-    ):
-        yield json.dumps(damaged)
-
-
-def test_a_damaged_snapshot_is_not_used(url):
-    """The log is right. Wrong counts beside the damage would show if it were used."""
-    experiment = create_experiment(url)
-    play(experiment, 20)
-    experiment.snapshot()
-    store, id = experiment._store, experiment.record.id
-    snapshot = store.snapshot(id)
-    wrong = falsified(snapshot)
-    state = snapshot.state
-    flipped = [state[:100] + chr(ord(state[100]) ^ 1) + state[101:], state[:-1], ""]
-    for text in unusable_data(wrong):
-        flipped.append(seal(snapshot.upto, text).state)
-    moved = [seal(upto, json.dumps(wrong)) for upto in (3, snapshot.upto + 1, 10**9)]
-    for each in [*(snapshot._replace(state=text) for text in flipped), *moved]:
-        store.save(id, each)
-        with pytest.warns(RolfWarning, match="'one' is damaged .* from the log again"):
-            again = rolf.open_experiment(url, "one")
-        assert current_state(again) == folded_state(experiment)
-        assert store.snapshot(id) is None
-    store.save(id, seal(snapshot.upto, json.dumps(wrong)))  # would have been noticed
-    again = rolf.open_experiment(url, "one")
-    assert current_state(again) != folded_state(experiment)
-    again.rebuild()
-    assert current_state(again) == folded_state(experiment)
-
-
-def test_a_snapshot_of_another_format_is_replaced(url, monkeypatch):
-    experiment = create_experiment(url)
-    play(experiment, 20)
-    experiment.snapshot()
-    store, id = experiment._store, experiment.record.id
-    snapshot = store.snapshot(id)
-    for version in ("", "0.1.0", "5", "7"):
-        store.save(id, snapshot._replace(version=version, state="of another kind"))
-        assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
-    monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 5)
-    rolf.open_experiment(url, "one")
-    assert store.snapshot(id) == snapshot
 
 
 def test_features_are_corrected(url):
@@ -400,24 +299,3 @@ def test_arms_by_name_and_by_column():
     numbered = create_experiment(make_url("memory"), policy="ucb")
     numbered.retire_arms(2)
     assert not numbered.roster().active[2]
-
-
-def test_rebuilding_overrules_any_snapshot(url, monkeypatch):
-    """One that claims to know more than the log, and one that another process saves meanwhile."""
-    experiment = create_experiment(url)
-    play(experiment, 5)
-    experiment.snapshot()
-    store, id = experiment._store, experiment.record.id
-    snapshot = store.snapshot(id)
-    wrong = seal(snapshot.upto, json.dumps(falsified(snapshot)))
-    forget = store.forget
-
-    def forget_and_save_again(experiment):
-        forget(experiment)
-        store.save(experiment, wrong)
-
-    store.save(id, wrong._replace(upto=wrong.upto + 1000))
-    monkeypatch.setattr(store, "forget", forget_and_save_again)
-    experiment.rebuild()
-    assert store.snapshot(id) == snapshot
-    assert current_state(experiment) == folded_state(experiment)
