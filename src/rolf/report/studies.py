@@ -114,7 +114,7 @@ def narrow_gaps(seed: int) -> BoundCheck:
 
 
 class RegretCheck(NamedTuple):
-    """The regret of one run, the bound, and how many of its rounds were forced."""
+    """How many rounds one run had, its regret, and the bound."""
 
     rounds: int
     regret: float
