@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import rolf
-from rolf.cli import research
 from rolf.policies import catalogue
+from rolf.simulation import plans
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -135,8 +135,8 @@ def test_every_key_of_a_simulation_is_documented():
             if line.startswith("| `")
         )
     }
-    assert set(research.Plan._fields) <= set(rows)
-    for family, name in research.FAMILIES.items():
+    assert set(plans.Plan._fields) <= set(rows)
+    for family, name in plans.FAMILIES.items():
         keys = inspect.signature(getattr(rolf.environments, name)).parameters
         assert rows[family] == list(keys), family
 
