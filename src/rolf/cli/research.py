@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import rolf
-from rolf.cli.common import make_table, print_table
+from rolf.cli.common import errors_name_options, make_table, print_table
 from rolf.errors import InvalidArgument
 from rolf.extras import require
 
@@ -92,18 +92,57 @@ def simulate(
 
 @commands.command()
 def plot(
-    result: Annotated[Path, typer.Argument(help="A Parquet file written by rolf.")],
+    result: Annotated[
+        Path, typer.Argument(help="A Parquet file of rolf simulate, or the folder of rolf sweep.")
+    ],
     out: Annotated[Path, typer.Option(help="The picture: .png, .svg or .pdf.")] = Path(
         "regret.png"
     ),
     title: Annotated[str | None, typer.Option(help="Title above the picture.")] = None,
     logarithmic: Annotated[bool, typer.Option("--log", help="Logarithmic regret.")] = False,
+    x: Annotated[
+        str | None, typer.Option(help="Of a sweep: an argument to draw regret against.")
+    ] = None,
+    facet: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a sweep: a panel for each value; may be given several times."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a sweep: only cells with NAME=VALUE; may be given several times."),
+    ] = None,
+    round: Annotated[
+        int | None, typer.Option(help="Of a sweep: after which regret is drawn.")
+    ] = None,
 ) -> None:
-    """Draw a saved result again."""
-    loaded = rolf.load_result(result)
-    title = loaded.config.get("title") if title is None else title
-    loaded.plot(out, title=title, logarithmic=logarithmic)
+    """Draw a saved result again, or a sweep: over rounds, or against a swept argument."""
+    if result.is_dir():
+        with errors_name_options("x", "facet", "where", "round"):
+            rolf.load_sweep(result).plot(
+                out,
+                x=x or "round",
+                facet=facet or None,
+                where=dict(_equation(text) for text in where or ()),
+                round=round,
+                title=title,
+                logarithmic=logarithmic,
+            )
+    elif x or facet or where or round:
+        wanted = "the folder of a sweep, for --x, --facet, --where and --round"
+        raise InvalidArgument("result", str(result), wanted)
+    else:
+        loaded = rolf.load_result(result)
+        title = loaded.config.get("title") if title is None else title
+        loaded.plot(out, title=title, logarithmic=logarithmic)
     typer.echo(f"written: {out}")
+
+
+def _equation(text: str) -> tuple[str, str]:
+    """NAME=VALUE in two parts."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidArgument("where", text, "NAME=VALUE")
+    return name, value
 
 
 def _writable(folder: Path) -> Path:

@@ -82,6 +82,8 @@ def read_policy(where: str, label: str, entry: Any) -> tuple[Any, dict[str, Any]
     """A policy and its options; without a name the label is the policy's name."""
     if isinstance(entry, str | type):
         return entry, {}
+    if isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], Mapping):
+        return entry[0], dict(entry[1])
     if not isinstance(entry, Mapping):
         expected = 'a policy\'s name, or { policy = "name", option = value }'
         raise InvalidArgument(where, entry, expected)

@@ -75,7 +75,7 @@ def simulate(
         first = draw_problem(problem, entropy, 0)
         policy = build_policy(entry, first, entropy, 0)
         if entry.ours:
-            _warn(entry, policy, first, rounds)
+            warn_if_unsuited(entry, policy, first, rounds)
         if entry.ours and compiled:
             loops[entry.label] = ready_loop(entry.build, first, entry.options)
 
@@ -155,6 +155,14 @@ def play_run(
         play_online(policy, getattr(policy, "varying", False), drawn.params, noise, regret)
 
 
+def play_at(
+    entry: Entry, problem: Any, entropy: int, run: int, points: Any, loop: Callable[..., None]
+) -> FloatArray:
+    regret = np.empty(int(points[-1]))
+    play_run(entry, problem, entropy, run, regret, loop)
+    return regret[points - 1]
+
+
 # --- checks ------------------------------------------------------------------------------------
 
 
@@ -169,7 +177,7 @@ def _description(problem: Any) -> dict[str, Any]:
     return out
 
 
-def _warn(entry: Entry, policy: Policy, problem: Any, rounds: int) -> None:
+def warn_if_unsuited(entry: Entry, policy: Policy, problem: Any, rounds: int) -> None:
     """Say so if a policy explores beyond the horizon, or was not made for such rewards."""
     forced = policy.forced_rounds(rounds)
     if forced >= rounds:

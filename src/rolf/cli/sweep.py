@@ -1,0 +1,60 @@
+"""``rolf sweep``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rolf.cli.common import make_table, print_table
+from rolf.extras import require
+
+commands = typer.Typer()
+
+
+@commands.command()
+def sweep(
+    config: Annotated[Path, typer.Argument(help="A TOML file: problems, policies and grids.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the runs; out/ and the file's name by default.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="Where tasks run: local, dask or ray.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of the Dask scheduler or the Ray cluster.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Tasks at the same time; as many as cores by default.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the file and count the tasks; play nothing.")
+    ] = False,
+) -> None:
+    """Play policies against problems over grids of their arguments.
+
+    Finished tasks are kept: the same command goes on where it was stopped, and after a change
+    plays only what changed.
+    """
+    from rolf.sweeps.running import plan_sweep
+    from rolf.sweeps.running import sweep as run
+
+    for module in ("pyarrow", "scipy", "datasketches"):
+        require(module, "rolf sweep")
+    folder = Path("out") / config.stem if out is None else out
+    if dry_run:
+        typer.echo(f"{config}: {plan_sweep(config, folder)}")
+        return
+    result = run(config, folder, backend=backend, address=address, jobs=jobs)
+    best = result.best()
+    header, *rows = best.lines()
+    text = [name for name in header if name not in ("runs", "mean", "high")]
+    print_table(make_table(header, rows, text=text, title=result.plan.title))
+    typer.echo(
+        f"regret after {result.plan.kept_rounds[-1]} rounds; high: how far the best may be behind "
+        "the truly best one; tied: cannot be told from it; all at once with 95% confidence"
+    )
+    written = [
+        result.summary().to_csv(folder / "summary.csv"),
+        result.compare().to_csv(folder / "comparison.csv"),
+    ]
+    typer.echo("written: " + ", ".join(map(str, written)))

@@ -1,0 +1,143 @@
+"""Which cells of a sweep make up the panels and lines of a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rolf.errors import InvalidArgument
+from rolf.extras import require
+from rolf.plots.regret import BAND
+from rolf.plots.sweeps import Line, interval_of_mean, panels_of_lines
+from rolf.sweeps.plan import Cell, show
+from rolf.sweeps.tables import Columns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from rolf.sweeps.result import Sweep
+
+MOST_PANELS = 12
+ROUND = "round"
+
+
+def sweep_figure(
+    sweep: Sweep,
+    columns: Columns,
+    *,
+    x: str,
+    facet: str | Sequence[str] | None,
+    where: dict[str, Any],
+    round: int | None,
+    title: str,
+    logarithmic: bool,
+) -> Figure:
+    """The figure of ``Sweep.plot``."""
+    require("matplotlib", "drawing a picture")
+    require("scipy", "confidence intervals")
+    if x != ROUND and x not in columns.all:
+        raise InvalidArgument("x", x, "one of " + ", ".join([ROUND, *columns.all]))
+    cells = [cell for cell in sweep.select(**where) if sweep.statistics(cell, _last(sweep)).runs]
+    if not cells:
+        raise InvalidArgument("where", where, "values for which there are finished runs")
+    facets = _facets(columns, cells, facet, x)
+    panels: dict[str, list[Cell]] = {}
+    for cell in cells:
+        name = ", ".join(_titled(each, columns.all[each](cell)) for each in facets)
+        panels.setdefault(name, []).append(cell)
+    if len(panels) > MOST_PANELS:
+        expected = f"at most {MOST_PANELS} panels: choose some values with where (--where)"
+        raise InvalidArgument("facet", f"{len(panels)} panels of {', '.join(facets)}", expected)
+    after = int(sweep.plan.kept_rounds[-1]) if round is None else round
+    low, high = (f"{100 * share:g}%" for share in BAND)
+    counts = sorted({sweep.statistics(cell, _last(sweep)).runs for cell in cells})
+    runs = " to ".join(str(each) for each in dict.fromkeys([counts[0], counts[-1]]))
+    over_rounds = x == ROUND
+    spread = f"band: from {low} to {high} of the runs" if over_rounds else "bars: 95% interval"
+    return panels_of_lines(
+        {
+            name: _over_rounds(sweep, chosen)
+            if over_rounds
+            else _against(sweep, columns, chosen, x, facets, after)
+            for name, chosen in panels.items()
+        },
+        title=title,
+        xlabel=x,
+        ylabel="cumulative regret" if over_rounds else f"regret after {after} rounds",
+        note=f"mean of {runs} runs; {spread}{'' if over_rounds else ' of the mean'}",
+        bands=over_rounds,
+        logarithmic=logarithmic,
+    )
+
+
+def _last(sweep: Sweep) -> list[int]:
+    return [int(sweep.plan.kept_rounds[-1])]
+
+
+def _facets(
+    columns: Columns, cells: list[Cell], facet: str | Sequence[str] | None, x: str
+) -> list[str]:
+    """The columns that panels are for: those asked for, or all that tells problems apart."""
+    if facet is not None:
+        wanted = [facet] if isinstance(facet, str) else list(facet)
+        return [columns.check("facet", name) for name in wanted]
+    of_problems = ["problem", *columns.of_problems]
+    several = [n for n in of_problems if len({show(columns.all[n](cell)) for cell in cells}) > 1]
+    return [name for name in several if name != x]
+
+
+def _titled(column: str, value: Any) -> str:
+    return show(value) if column in ("problem", "policy") else f"{column}={show(value)}"
+
+
+def _over_rounds(sweep: Sweep, cells: list[Cell]) -> list[Line]:
+    lines = []
+    for cell in cells:
+        found = sweep.statistics(cell)
+        numbers = (found.rounds, found.mean, found.quantile(BAND[0]), found.quantile(BAND[1]))
+        label = _label(cells, cell, "")
+        lines.append(Line(label, cell.name, *(values.tolist() for values in numbers)))
+    return lines
+
+
+def _against(
+    sweep: Sweep, columns: Columns, cells: list[Cell], x: str, facets: list[str], after: int
+) -> list[Line]:
+    """A line per policy and choice of its other options, over the values of ``x``."""
+    option = x if x in columns.of_policies else ""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(_label(cells, cell, x), []).append(cell)
+    lines = []
+    for label, group in groups.items():
+        level = bool(option) and columns.all[x](group[0]) is None
+        values = [] if level else [columns.all[x](cell) for cell in group]
+        if len({show(value) for value in values}) < len(values) or (level and len(group) > 1):
+            others = [n for n in ("problem", *columns.of_problems) if n != x and n not in facets]
+            expected = f"panels that tell cells apart: also by {' or '.join(others)}"
+            raise InvalidArgument("facet", facets, expected)
+        found = [sweep.statistics(cell, [after]) for cell in group]
+        mean = [float(each.mean[0]) for each in found]
+        intervals = [
+            interval_of_mean(float(each.mean[0]), float(each.stderr[0]), each.runs)
+            for each in found
+        ]
+        low, high = (list(ends) for ends in zip(*intervals, strict=True))
+        if not level and all(isinstance(value, int | float) for value in values):
+            order = np.argsort(values, kind="stable")
+            values, mean, low, high = (
+                [numbers[place] for place in order] for numbers in (values, mean, low, high)
+            )
+        lines.append(Line(label, group[0].name, values, mean, low, high))
+    return lines
+
+
+def _label(cells: list[Cell], cell: Cell, x: str) -> str:
+    """The policy in words, without the option that is on the axis.
+
+    Where panels do not tell problems apart, the problem is named as well.
+    """
+    grid = [name for name in cell.policy_grid if name not in (x, x.removeprefix("policy."))]
+    return cell._replace(policy_grid=grid).setting
