@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rolf.cli.common import make_table, print_table
+from rolf.cli.common import format_number, make_table, print_table
 from rolf.extras import require
 
 commands = typer.Typer()
@@ -45,13 +45,16 @@ def sweep(
         typer.echo(f"{config}: {plan_sweep(config, folder)}")
         return
     result = run(config, folder, backend=backend, address=address, jobs=jobs)
-    best = result.best()
-    header, *rows = best.lines()
-    text = [name for name in header if name not in ("runs", "mean", "high")]
-    print_table(make_table(header, rows, text=text, title=result.plan.title))
+    rows = (
+        (row["problem"], row["best"], *map(format_number, (row["mean"], row["high"])), row["tied"])
+        for row in result.best()
+    )
+    header = ("problem", "best", "regret", "at most behind", "cannot be told from it")
+    title = f"{result.plan.title}: regret after {result.plan.kept_rounds[-1]} rounds"
+    print_table(make_table(header, rows, text=(header[1], header[4]), title=title))
     typer.echo(
-        f"regret after {result.plan.kept_rounds[-1]} rounds; high: how far the best may be behind "
-        "the truly best one; tied: cannot be told from it; all at once with 95% confidence"
+        "at most behind: the setting that is truly best. With 95% confidence the table holds as a "
+        "whole; comparison.csv has all settings."
     )
     written = [
         result.summary().to_csv(folder / "summary.csv"),

@@ -23,6 +23,8 @@ def completed(
     def call(index: int, task: Any) -> tuple[int, Any]:
         return index, function(task)
 
-    yield from Parallel(n_jobs=jobs or -1, return_as="generator_unordered")(
-        delayed(call)(index, task) for index, task in enumerate(tasks)
-    )
+    yield from Parallel(
+        n_jobs=jobs or -1,
+        prefer="threads" if backend == "threads" else None,
+        return_as="generator_unordered",
+    )(delayed(call)(index, task) for index, task in enumerate(tasks))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: an axis whose largest value is this many times its least positive one is logarithmic
 WIDE = 30.0
+#: opacity of bands, where they are many and where they are few
+FAINT, CLEAR = 0.06, 0.12
 
 
 class Line(NamedTuple):
@@ -46,11 +48,12 @@ def panels_of_lines(
 
     ``bands`` draws intervals as bands, for lines over rounds; otherwise they are bars.
     """
-    across = min(3, len(panels))
+    across = 2 if len(panels) == 4 else min(3, len(panels))
     down = -(-len(panels) // across)
     policies = {line.label: line.policy for lines in panels.values() for line in lines}
     labels = list(policies)
-    legend_rows = -(-len(labels) // across)
+    legend_columns = max(2, across)
+    legend_rows = -(-len(labels) // legend_columns)
     figure = new_figure(max(6.4, 4.1 * across), 3.1 * down + 1.1 + 0.2 * legend_rows)
     grid = figure.subplots(down, across, squeeze=False)
     styles = dict(zip(labels, line_styles(labels, list(policies.values())), strict=True))
@@ -62,7 +65,7 @@ def panels_of_lines(
             continue
         name, lines = list(panels.items())[place]
         for line in lines:
-            _draw(axes, line, styles[line.label], names, bands=bands)
+            _draw(axes, line, styles[line.label], names, bands, FAINT if len(lines) > 5 else CLEAR)
         axes.set_title(literal(name), loc="left", fontsize=10)
         if place % across == 0:
             axes.set_ylabel(ylabel)
@@ -74,9 +77,9 @@ def panels_of_lines(
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:g}")
         else:
-            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+            axes.set_ylim(bottom=0.0)
         add_grid(axes)
-    figure.suptitle(literal(textwrap.fill(title, 24 * across + 24)), x=0.01, ha="left", fontsize=12)
+    figure.suptitle(literal(textwrap.fill(title, 30 * across + 26)), x=0.01, ha="left", fontsize=12)
     handles: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -85,7 +88,7 @@ def panels_of_lines(
         list(handles.values()),
         list(handles),
         loc="outside lower left",
-        ncols=across,
+        ncols=legend_columns,
         frameon=False,
         fontsize=9,
         handlelength=2.6,
@@ -104,19 +107,24 @@ def _names(panels: Mapping[str, Sequence[Line]]) -> list[str]:
 
 
 def _draw(
-    axes: Axes, line: Line, look: tuple[str, Any], names: list[str] | None, *, bands: bool
+    axes: Axes,
+    line: Line,
+    look: tuple[str, Any],
+    names: list[str] | None,
+    bands: bool,
+    opacity: float,
 ) -> None:
     colour, dashes = look
     shared: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 1.6}
     shared["label"] = legend_text(line.label)
     if not line.x:
         axes.axhline(line.mean[0], **shared)
-        axes.axhspan(line.low[0], line.high[0], color=colour, alpha=0.12, linewidth=0.0)
+        axes.axhspan(line.low[0], line.high[0], color=colour, alpha=opacity, linewidth=0.0)
         return
     x = list(line.x) if names is None else [names.index(str(each)) for each in line.x]
     if bands:
         axes.plot(x, line.mean, **shared)
-        axes.fill_between(x, line.low, line.high, color=colour, alpha=0.12, linewidth=0.0)
+        axes.fill_between(x, line.low, line.high, color=colour, alpha=opacity, linewidth=0.0)
         return
     below = [mean - low for mean, low in zip(line.mean, line.low, strict=True)]
     above = [high - mean for mean, high in zip(line.mean, line.high, strict=True)]

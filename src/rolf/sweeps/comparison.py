@@ -8,9 +8,11 @@ comparisons,
 
 holds for all j at once with probability 1 - alpha (Bonferroni), and then
 
-* b is among the settings k with mean(k) - mean(j) <= c * se(k, j) for all j: the tied ones;
+* b is among the settings k with mean(k) - mean(j) <= c * se(k, j) for all j: the candidates;
 * what i truly lies behind b is between the least and the greatest of
-  mean(i) - mean(k) -+ c * se(i, k) over the tied k (Edwards and Hsu, 1983).
+  mean(i) - mean(k) -+ c * se(i, k) over the candidates k (Edwards and Hsu, 1983).
+
+Settings for which this interval reaches down to 0 cannot be told from the best.
 
 Only comparisons with b enter the probability, so m is one less than the number of settings, and for
 several problems the sum of these. That the best was picked by looking at the means costs nothing.
@@ -28,7 +30,7 @@ from rolf.types import FloatArray
 
 class Standing(NamedTuple):
     """For each setting, arrays: how far its mean is behind the least mean; bounds on how far it
-    truly is behind the truly best; and whether it may itself be the best."""
+    truly is behind the truly best; and whether it cannot be told from that one."""
 
     behind: FloatArray
     low: FloatArray
@@ -62,7 +64,7 @@ def compare_with_best(
     spread[spread <= 1e-14 * (variance[:, None] + variance[None, :])] = 0.0
     margin = quantile * np.sqrt(spread / runs)
     differences = mean[:, None] - mean[None, :]
-    tied = (differences <= margin).all(axis=1)
-    low = np.maximum((differences - margin)[:, tied].min(axis=1), 0.0)
-    high = np.maximum((differences + margin)[:, tied].max(axis=1), 0.0)
-    return Standing(behind, low, high, tied)
+    candidates = (differences <= margin).all(axis=1)
+    low = np.maximum((differences - margin)[:, candidates].min(axis=1), 0.0)
+    high = np.maximum((differences + margin)[:, candidates].max(axis=1), 0.0)
+    return Standing(behind, low, high, low == 0.0)

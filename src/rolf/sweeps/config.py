@@ -58,21 +58,30 @@ class _Policy(NamedTuple):
 class _Mistakes(list[InvalidArgument]):
     """Mistakes in a configuration, to be reported together."""
 
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.source = source
+
     @contextmanager
     def noted(self, where: str) -> Iterator[None]:
-        """Take note of an error, which names the place."""
+        """Take note of an error; one that does not name its place is at ``where``."""
         try:
             yield
         except InvalidArgument as error:
-            part = "" if error.argument.startswith(("policies[", where)) else f".{error.argument}"
-            place = error.argument if error.argument.startswith(where) else where + part
-            self.append(InvalidArgument(place, error.got, error.wanted))
+            place = error.argument
+            if place.startswith("policies["):
+                place = where
+            elif not place.startswith(self.source):
+                place = f"{where}.{place}"
+            mistake = InvalidArgument(place, error.got, error.wanted)
+            if str(mistake) not in map(str, self):  # a policy is made for every problem
+                self.append(mistake)
 
-    def raise_any(self, source: str) -> None:
+    def raise_any(self) -> None:
         if len(self) == 1:
             raise self[0]
         if self:
-            raise InvalidTable(source, self)
+            raise InvalidTable(self.source, self)
 
 
 def read_config(config: str | Path | Mapping[str, Any]) -> tuple[Plan, list[Players]]:
@@ -86,7 +95,7 @@ def read_config(config: str | Path | Mapping[str, Any]) -> tuple[Plan, list[Play
         source, data, title = str(config), read_toml(Path(config)), Path(config).stem
     else:
         raise InvalidArgument("config", config, "the path of a TOML file, or a dict")
-    mistakes = _Mistakes()
+    mistakes = _Mistakes(source)
     with mistakes.noted(source):
         check_keys(source, data, KEYS)
     with mistakes.noted(f"{source}: title"):
@@ -102,10 +111,10 @@ def read_config(config: str | Path | Mapping[str, Any]) -> tuple[Plan, list[Play
         seeds = _read_seeds(source, data)
     problems = list(_read_problems(source, data.get("problems"), mistakes))
     policies = list(_read_policies(source, data.get("policies"), mistakes))
-    mistakes.raise_any(source)
+    mistakes.raise_any()
     plan = Plan(title, rounds, points, runs, seeds, [])
     cells, players = _combine(plan, problems, policies, mistakes)
-    mistakes.raise_any(source)
+    mistakes.raise_any()
     return plan._replace(cells=cells), players
 
 

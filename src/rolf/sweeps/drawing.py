@@ -39,17 +39,26 @@ def sweep_figure(
     require("scipy", "confidence intervals")
     if x != ROUND and x not in columns.all:
         raise InvalidArgument("x", x, "one of " + ", ".join([ROUND, *columns.all]))
-    cells = [cell for cell in sweep.select(**where) if sweep.statistics(cell, _last(sweep)).runs]
+    if x == ROUND and round is not None:
+        raise InvalidArgument("round", round, "a swept argument as x, too")
+    cells = [
+        cell
+        for cell in sweep.select(**where)
+        if sweep.statistics(cell, _last(sweep)).runs
+        and (x not in columns.of_problems or columns.all[x](cell) is not None)
+    ]
     if not cells:
         raise InvalidArgument("where", where, "values for which there are finished runs")
     facets = _facets(columns, cells, facet, x)
     panels: dict[str, list[Cell]] = {}
     for cell in cells:
-        name = ", ".join(_titled(each, columns.all[each](cell)) for each in facets)
-        panels.setdefault(name, []).append(cell)
+        values = {each: columns.all[each](cell) for each in facets}
+        titles = [_titled(each, value) for each, value in values.items() if value is not None]
+        panels.setdefault(", ".join(titles), []).append(cell)
     if len(panels) > MOST_PANELS:
         expected = f"at most {MOST_PANELS} panels: choose some values with where (--where)"
         raise InvalidArgument("facet", f"{len(panels)} panels of {', '.join(facets)}", expected)
+    _check_apart(columns, panels, x)
     after = int(sweep.plan.kept_rounds[-1]) if round is None else round
     low, high = (f"{100 * share:g}%" for share in BAND)
     counts = sorted({sweep.statistics(cell, _last(sweep)).runs for cell in cells})
@@ -60,7 +69,7 @@ def sweep_figure(
         {
             name: _over_rounds(sweep, chosen)
             if over_rounds
-            else _against(sweep, columns, chosen, x, facets, after)
+            else _against(sweep, columns, chosen, x, after)
             for name, chosen in panels.items()
         },
         title=title,
@@ -97,47 +106,55 @@ def _over_rounds(sweep: Sweep, cells: list[Cell]) -> list[Line]:
     for cell in cells:
         found = sweep.statistics(cell)
         numbers = (found.rounds, found.mean, found.quantile(BAND[0]), found.quantile(BAND[1]))
-        label = _label(cells, cell, "")
-        lines.append(Line(label, cell.name, *(values.tolist() for values in numbers)))
+        lines.append(Line(cell.setting, cell.name, *(values.tolist() for values in numbers)))
     return lines
 
 
-def _against(
-    sweep: Sweep, columns: Columns, cells: list[Cell], x: str, facets: list[str], after: int
-) -> list[Line]:
+def _against(sweep: Sweep, columns: Columns, cells: list[Cell], x: str, after: int) -> list[Line]:
     """A line per policy and choice of its other options, over the values of ``x``."""
-    option = x if x in columns.of_policies else ""
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault(_label(cells, cell, x), []).append(cell)
+        groups.setdefault(_label(cell, x), []).append(cell)
     lines = []
     for label, group in groups.items():
-        level = bool(option) and columns.all[x](group[0]) is None
-        values = [] if level else [columns.all[x](cell) for cell in group]
-        if len({show(value) for value in values}) < len(values) or (level and len(group) > 1):
-            others = [n for n in ("problem", *columns.of_problems) if n != x and n not in facets]
-            expected = f"panels that tell cells apart: also by {' or '.join(others)}"
-            raise InvalidArgument("facet", facets, expected)
+        values = [columns.all[x](cell) for cell in group]
+        if all(isinstance(value, int | float) for value in values):
+            group = [group[place] for place in np.argsort(values, kind="stable")]
         found = [sweep.statistics(cell, [after]) for cell in group]
-        mean = [float(each.mean[0]) for each in found]
         intervals = [
             interval_of_mean(float(each.mean[0]), float(each.stderr[0]), each.runs)
             for each in found
         ]
-        low, high = (list(ends) for ends in zip(*intervals, strict=True))
-        if not level and all(isinstance(value, int | float) for value in values):
-            order = np.argsort(values, kind="stable")
-            values, mean, low, high = (
-                [numbers[place] for place in order] for numbers in (values, mean, low, high)
+        lines.append(
+            Line(
+                label,
+                group[0].name,
+                [columns.all[x](cell) for cell in group if columns.all[x](cell) is not None],
+                [float(each.mean[0]) for each in found],
+                [low for low, _ in intervals],
+                [high for _, high in intervals],
             )
-        lines.append(Line(label, group[0].name, values, mean, low, high))
+        )
     return lines
 
 
-def _label(cells: list[Cell], cell: Cell, x: str) -> str:
-    """The policy in words, without the option that is on the axis.
-
-    Where panels do not tell problems apart, the problem is named as well.
-    """
+def _label(cell: Cell, x: str) -> str:
+    """The policy in words, without the option that is on the axis."""
     grid = [name for name in cell.policy_grid if name not in (x, x.removeprefix("policy."))]
     return cell._replace(policy_grid=grid).setting
+
+
+def _check_apart(columns: Columns, panels: dict[str, list[Cell]], x: str) -> None:
+    """Refuse panels in which a line would have two values at the same place."""
+    for cells in panels.values():
+        places = [
+            (_label(cell, x), "" if x == ROUND else show(columns.all[x](cell))) for cell in cells
+        ]
+        if len(set(places)) < len(places):
+            apart = [
+                name
+                for name in ("problem", *columns.of_problems)
+                if name != x and len({show(columns.all[name](cell)) for cell in cells}) > 1
+            ]
+            expected = f"panels that also tell apart {' or '.join(apart)}"
+            raise InvalidArgument("facet", "too few", expected)

@@ -200,11 +200,9 @@ class Sweep:
             first, *others = (int(index) for index in order)
             tied = [group.cells[i].setting for i in others if group.standing.tied[i]]
             worse = [i for i in others if not group.standing.tied[i]]
-            row = self._columns.row(group.cells[first])
-            of_problem = {name: row[name] for name in ("problem", *self._columns.of_problems)}
             rows.append(
                 {
-                    **of_problem,
+                    "problem": group.cells[first].on,
                     "best": group.cells[first].setting,
                     "runs": group.runs,
                     "mean": float(group.mean[first]),
@@ -213,7 +211,7 @@ class Sweep:
                     "next": _behind(group, worse[0]) if worse else "",
                 }
             )
-        return Table(rows, ["problem", *self._columns.of_problems, "best"])
+        return Table(rows, ["problem", "best"])
 
     def _groups(self, round: int | None, level: float) -> list[_Group]:
         level = between("level", level, 0.0, 1.0)

@@ -78,7 +78,7 @@ class Store:
 
     def blocks(self, key: str) -> list[Block]:
         """The files of a cell, in the order of seeds and runs; not whether they can be read."""
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError):
             names = (NAME.fullmatch(each.name) for each in os.scandir(self._cell(key)))
             return sorted(Block(*map(int, name.groups())) for name in names if name)
         return []
