@@ -12,6 +12,8 @@ EXTRAS = {
     "pandas": "all",
     "pyarrow": "files",
     "scipy": "analysis",
+    "distributed": "cluster",
+    "ray": "cluster",
 }
 
 
