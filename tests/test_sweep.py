@@ -105,8 +105,8 @@ def test_all_rounds_on_request(tmp_path):
 
 
 def test_points_are_spread_evenly_up_to_the_last_round(tmp_path):
-    assert plan_sweep(changed(points=3), tmp_path).plan.points == [14, 27, 40]
-    assert plan_sweep(changed(points=99), tmp_path).plan.points == list(range(1, 41))
+    assert plan_sweep(changed(points=3), tmp_path).plan.points == [13, 26, 40]
+    assert plan_sweep(changed(points=[5, 3]), tmp_path).plan.points == [3, 5, 40]
     del (config := dict(CONFIG))["points"]
     assert plan_sweep(config, tmp_path).plan.points == list(range(2, 41, 2))
 
@@ -145,8 +145,8 @@ def policies(label="UCB1", **options):
         ({"seeds": [1, 1]}, "different seeds"),
         ({"points": [50]}, "config: points: got 50"),
         ({"points": "some"}, "config: points"),
-        ({"points": []}, "config: points"),
         ({"points": 0}, "config: points"),
+        ({"points": 41}, "config: points: got 41"),
         ({"problems": {}}, "config: problems"),
         ({"problems": {"a": 3}}, "config: problems.a"),
         (problems(family="scissors"), "config: problems.paper.family"),
@@ -222,7 +222,7 @@ def test_what_is_finished_is_not_played_again(tmp_path):
     ("changes", "expected"),
     [
         ({"title": "other"}, 0),
-        ({"rounds": 80}, 0),  # regret is still asked for after 10 and 40 rounds
+        ({"rounds": 80}, 6),
         ({"problems": {"other": CONFIG["problems"]["paper"]}}, 0),
         ({"runs": 2}, 0),
         ({"runs": 5}, 6),

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import rolf
-from rolf.cli.common import errors_name_options, make_table, print_table
+from rolf.cli.common import (
+    ADDRESS,
+    BACKEND,
+    JOBS,
+    errors_name_options,
+    make_table,
+    print_table,
+)
 from rolf.errors import InvalidArgument
 from rolf.extras import require
 
@@ -30,7 +37,9 @@ def reproduce(
     runs: Annotated[int | None, typer.Option(min=1, help="Runs of every panel.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Horizon of every panel.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Workers; all cores by default.")] = None,
+    jobs: JOBS = None,
+    backend: BACKEND = "local",
+    address: ADDRESS = None,
     setting: Annotated[str, typer.Option(help="Baselines: paper, tuned or both.")] = "both",
     resume: Annotated[bool, typer.Option("--resume", help="Keep panels already done.")] = False,
 ) -> None:
@@ -47,6 +56,8 @@ def reproduce(
         rounds=rounds,
         seed=seed,
         jobs=jobs,
+        backend=backend,
+        address=address,
         setting=setting,
         resume=resume,
     )
@@ -60,7 +71,12 @@ def simulate(
     rounds: Annotated[int | None, typer.Option(help="Horizon; overrides the file.")] = None,
     runs: Annotated[int | None, typer.Option(help="Runs; overrides the file.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed; overrides the file.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Workers; all cores by default.")] = None,
+    points: Annotated[
+        int | None, typer.Option(min=1, help="Keep only so many rounds, evenly spread.")
+    ] = None,
+    jobs: JOBS = None,
+    backend: BACKEND = "local",
+    address: ADDRESS = None,
 ) -> None:
     """Play the policies in a TOML file and write a picture, a table and the data.
 
@@ -78,7 +94,10 @@ def simulate(
         rounds=plan.rounds if rounds is None else rounds,
         runs=plan.runs if runs is None else runs,
         seed=plan.seed if seed is None else seed,
+        points=points,
         jobs=jobs,
+        backend=backend,
+        address=address,
     )
     result.config["title"] = plan.title
     summary, stem = result.summary(), config.stem

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rolf.cli.common import format_number, make_table, print_table
+from rolf.cli.common import ADDRESS, BACKEND, JOBS, format_number, make_table, print_table
 from rolf.extras import require
 
 commands = typer.Typer()
@@ -19,13 +19,9 @@ def sweep(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the runs; out/ and the file's name by default.")
     ] = None,
-    backend: Annotated[str, typer.Option(help="Where tasks run: local, dask or ray.")] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="Of the Dask scheduler or the Ray cluster.")
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="Tasks at the same time; as many as cores by default.")
-    ] = None,
+    backend: BACKEND = "local",
+    address: ADDRESS = None,
+    jobs: JOBS = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the file and count the tasks; play nothing.")
     ] = False,

@@ -20,7 +20,7 @@ from rolf.simulation.plans import (
     read_toml,
 )
 from rolf.simulation.specs import Entry, read_policies
-from rolf.simulation.tasks import build_policy, draw_problem, warn_if_unsuited
+from rolf.simulation.tasks import build_policy, draw_problem, kept_rounds, warn_if_unsuited
 from rolf.sweeps.identity import cell_key, plain
 from rolf.sweeps.plan import Cell, Plan
 
@@ -72,7 +72,7 @@ class _Mistakes(list[InvalidArgument]):
             if place.startswith("policies["):
                 place = where
             elif not place.startswith(self.source):
-                place = f"{where}.{place}"
+                place = f"{where}: {place}" if where == self.source else f"{where}.{place}"
             mistake = InvalidArgument(place, error.got, error.wanted)
             if str(mistake) not in map(str, self):  # a policy is made for every problem
                 self.append(mistake)
@@ -103,6 +103,7 @@ def read_config(config: str | Path | Mapping[str, Any]) -> tuple[Plan, list[Play
     rounds, runs, points = 1, 1, data.get("points")
     with mistakes.noted(source):
         rounds = whole(f"{source}: rounds", data.get("rounds", 1200), 1)
+    with mistakes.noted(source):
         points = _read_points(f"{source}: points", data.get("points"), rounds)
     with mistakes.noted(source):
         runs = whole(f"{source}: runs", data.get("runs", 5), 1)
@@ -119,15 +120,14 @@ def read_config(config: str | Path | Mapping[str, Any]) -> tuple[Plan, list[Play
 
 
 def _read_points(where: str, points: Any, rounds: int) -> list[int] | str:
-    """The rounds after which regret is kept: all, so many, or these."""
+    """The rounds after which regret is kept: all, so many, or these and the last one."""
     if points == "all":
         return "all"
-    if points is None or (isinstance(points, int) and not isinstance(points, bool)):
-        count = min(POINTS if points is None else whole(where, points, 1), rounds)
-        return [-(-rounds * step // count) for step in range(1, count + 1)]
-    if not isinstance(points, list | tuple) or not points:
+    if points is not None and not isinstance(points, int | list | tuple):
         raise InvalidArgument(where, points, '"all", how many, or a list of rounds')
-    return sorted({whole(where, each, 1, rounds) for each in points})
+    return [
+        int(each) for each in kept_rounds(min(POINTS, rounds) if points is None else points, rounds)
+    ]
 
 
 def _read_seeds(source: str, data: Mapping[str, Any]) -> list[int]:
