@@ -15,6 +15,7 @@ import pytest
 import rolf
 from rolf.policies import catalogue
 from rolf.simulation import plans
+from rolf.sweeps.config import KEYS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -141,6 +142,12 @@ def test_every_key_of_a_simulation_is_documented():
         assert rows[family] == list(keys), family
 
 
+def test_every_key_of_a_sweep_is_documented():
+    text = (ROOT / "docs" / "sweep.md").read_text()
+    rows = re.findall(r"^\| `\[?(\w+)", text[: text.index("## From Python")], re.MULTILINE)
+    assert rows == list(KEYS)
+
+
 def test_promises_name_tests_that_exist():
     page = (ROOT / "docs" / "experiments.md").read_text()
     promises = page[page.index("## What is promised") : page.index("## The log is the truth")]
@@ -153,4 +160,5 @@ def test_promises_name_tests_that_exist():
         names |= set(re.findall(r"def (test_\w+)", path.read_text()))
     named = set(re.findall(r"`(test_[\w.]+)`", promises))
     assert len(named) > 20
+    named |= set(re.findall(r"`(test_[\w.]+)`", (ROOT / "docs" / "sweep.md").read_text()))
     assert named <= names

@@ -103,7 +103,6 @@ def read_config(config: str | Path | Mapping[str, Any]) -> tuple[Plan, list[Play
     rounds, runs, points = 1, 1, data.get("points")
     with mistakes.noted(source):
         rounds = whole(f"{source}: rounds", data.get("rounds", 1200), 1)
-    with mistakes.noted(source):
         points = _read_points(f"{source}: points", data.get("points"), rounds)
     with mistakes.noted(source):
         runs = whole(f"{source}: runs", data.get("runs", 5), 1)
@@ -125,9 +124,8 @@ def _read_points(where: str, points: Any, rounds: int) -> list[int] | str:
         return "all"
     if points is not None and not isinstance(points, int | list | tuple):
         raise InvalidArgument(where, points, '"all", how many, or a list of rounds')
-    return [
-        int(each) for each in kept_rounds(min(POINTS, rounds) if points is None else points, rounds)
-    ]
+    wanted = min(POINTS, rounds) if points is None else points
+    return [int(each) for each in kept_rounds(wanted, rounds)]
 
 
 def _read_seeds(source: str, data: Mapping[str, Any]) -> list[int]:

@@ -64,7 +64,9 @@ def sweep_figure(
     counts = sorted({sweep.statistics(cell, _last(sweep)).runs for cell in cells})
     runs = " to ".join(str(each) for each in dict.fromkeys([counts[0], counts[-1]]))
     over_rounds = x == ROUND
-    spread = f"band: from {low} to {high} of the runs" if over_rounds else "bars: 95% interval"
+    spread = "bars and bands: 95% interval of the mean"
+    if over_rounds:
+        spread = f"band: from {low} to {high} of the runs"
     return panels_of_lines(
         {
             name: _over_rounds(sweep, chosen)
@@ -75,7 +77,7 @@ def sweep_figure(
         title=title,
         xlabel=x,
         ylabel="cumulative regret" if over_rounds else f"regret after {after} rounds",
-        note=f"mean of {runs} runs; {spread}{'' if over_rounds else ' of the mean'}",
+        note=f"mean of {runs} runs; {spread}",
         bands=over_rounds,
         logarithmic=logarithmic,
     )
