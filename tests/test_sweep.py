@@ -16,7 +16,7 @@ import pytest
 import rolf
 from rolf.sweeps.identity import hash_code
 from rolf.sweeps.running import plan_sweep
-from rolf.sweeps.store import PART, STALE
+from rolf.sweeps.store import PART, STALE, Block, Store
 
 PROBLEM = {"family": "paper", "arms": 5, "size": 6, "observed": 3}
 CONFIG = {
@@ -229,7 +229,7 @@ def test_what_is_finished_is_not_played_again(tmp_path):
         ({"seeds": [0, 1]}, 6),
         ({"points": [20, 40]}, 6),
         (problems(grid={"noise": [0.1, 0.2, 0.5]}), 3),
-        ({"policies": {**CONFIG["policies"], "another": "linucb"}}, 2),
+        ({"policies": {**CONFIG["policies"], "another": CONFIG["policies"]["LinUCB"]}}, 2),
         ({"policies": {"UCB1": {"policy": "ucb1", "grid": {"scale": [1.0, 2.0]}}}}, 2),
     ],
 )
@@ -284,6 +284,16 @@ def test_what_is_damaged_is_played_again(tmp_path, damage):
     _, played = run(CONFIG, tmp_path)
     assert len(played) == 1
     assert files(tmp_path) == before
+
+
+def test_runs_that_several_files_hold_are_not_missing(tmp_path):
+    plan, _, missing = plan_sweep(changed(runs=40), tmp_path)
+    store, regret = Store(tmp_path), np.zeros((30, 2))
+    for first, runs in ((0, 30), (5, 10), (33, 2)):
+        store.write(plan.cells[0].key, Block(0, first, runs), regret[:runs])
+    gaps = [block for index, block in store.gaps(plan) if index == 0]
+    assert [(gap.first, gap.runs) for gap in gaps] == [(30, 3), (35, 5)]
+    assert len(missing) == len(plan.cells)
 
 
 def test_what_killed_processes_left_is_deleted(tmp_path):
