@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rolf import diagnosis, environments, theory
+    from rolf import diagnosis, environments, parallel, theory
     from rolf.arms.reading import read_arms
     from rolf.augment import Augmentation
     from rolf.errors import RolfError, RolfWarning
@@ -73,6 +73,7 @@ _HOMES = {
     "delete_experiment": "rolf.experiments.opening",
     "diagnosis": "rolf.diagnosis",
     "environments": "rolf.environments",
+    "parallel": "rolf.parallel",
     "export_log": "rolf.experiments.transfer",
     "import_log": "rolf.experiments.transfer",
     "list_experiments": "rolf.experiments.opening",
@@ -132,6 +133,7 @@ __all__ = [
     "load_result",
     "load_sweep",
     "open_experiment",
+    "parallel",
     "policy_class",
     "policy_classes",
     "read_arms",

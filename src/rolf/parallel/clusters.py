@@ -187,8 +187,10 @@ def _join_ray(jobs: int | None, address: str | None) -> bool:
         else:
             _probe(address)
             _soon(lambda: ray.init(address=address, **quiet))
-    except (OSError, ValueError, RuntimeError) as error:
-        raise _unreachable(address or "local", "a Ray cluster", error) from None
+    except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+        token = "RAY_AUTH_MODE=token and its RAY_AUTH_TOKEN set if it has one"
+        what = f"a Ray cluster ({token})"
+        raise _unreachable(address or "local", what, error) from None
     _joined[wanted] = None, ray.shutdown
     return address is None
 
