@@ -36,6 +36,8 @@ docs: figures
 
 figures: $(INSTALLED)
 	$(BIN)/rolf simulate examples/paper.toml --out out
+	$(BIN)/rolf sweep examples/sweep.toml --out out/sweep
+	$(BIN)/rolf plot out/sweep --x width --where problem=synthetic --out docs/images/sweep.png
 	$(BIN)/python docs/scripts/hero_figure.py out/paper.parquet
 	$(BIN)/python docs/scripts/model_figures.py
 	$(BIN)/python docs/scripts/result_figures.py

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import rolf
-from rolf.cli import research
 from rolf.policies import catalogue
+from rolf.simulation import plans
+from rolf.sweeps.config import KEYS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -139,10 +140,16 @@ def test_every_key_of_a_simulation_is_documented():
             if line.startswith("| `")
         )
     }
-    assert set(research.Plan._fields) <= set(rows)
-    for family, name in research.FAMILIES.items():
+    assert set(plans.Plan._fields) <= set(rows)
+    for family, name in plans.FAMILIES.items():
         keys = inspect.signature(getattr(rolf.environments, name)).parameters
         assert rows[family] == list(keys), family
+
+
+def test_every_key_of_a_sweep_is_documented():
+    text = (ROOT / "docs" / "sweep.md").read_text()
+    rows = re.findall(r"^\| `\[?(\w+)", text[: text.index("## From Python")], re.MULTILINE)
+    assert rows == list(KEYS)
 
 
 def test_promises_name_tests_that_exist():
@@ -157,4 +164,5 @@ def test_promises_name_tests_that_exist():
         names |= set(re.findall(r"def (test_\w+)", path.read_text()))
     named = set(re.findall(r"`(test_[\w.]+)`", promises))
     assert len(named) > 20
+    named |= set(re.findall(r"`(test_[\w.]+)`", (ROOT / "docs" / "sweep.md").read_text()))
     assert named <= names

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from rolf.policies.warm import warm_up
     from rolf.simulation.results import Result, load_result
     from rolf.simulation.tasks import simulate
+    from rolf.sweeps.result import Sweep, load_sweep
+    from rolf.sweeps.running import sweep
     from rolf.types import Decision
 
     open, load, diagnostics = open_experiment, load_result, diagnosis
@@ -66,6 +68,7 @@ _HOMES = {
     "RolfError": "rolf.errors",
     "RolfWarning": "rolf.errors",
     "Status": "rolf.experiments.status",
+    "Sweep": "rolf.sweeps.result",
     "backup": "rolf.experiments.backup",
     "delete_experiment": "rolf.experiments.opening",
     "diagnosis": "rolf.diagnosis",
@@ -74,6 +77,7 @@ _HOMES = {
     "import_log": "rolf.experiments.transfer",
     "list_experiments": "rolf.experiments.opening",
     "load_result": "rolf.simulation.results",
+    "load_sweep": "rolf.sweeps.result",
     "open_experiment": "rolf.experiments.opening",
     "parallel": "rolf.parallel",
     "policy_class": "rolf.policies.registry",
@@ -83,6 +87,7 @@ _HOMES = {
     "replay": "rolf.evaluation.replay",
     "restore": "rolf.experiments.backup",
     "simulate": "rolf.simulation.tasks",
+    "sweep": "rolf.sweeps.running",
     "testing": "rolf.testing",
     "theory": "rolf.theory",
     "warm_up": "rolf.policies.warm",
@@ -116,6 +121,7 @@ __all__ = [
     "RolfError",
     "RolfWarning",
     "Status",
+    "Sweep",
     "__version__",
     "backup",
     "delete_experiment",
@@ -125,6 +131,7 @@ __all__ = [
     "import_log",
     "list_experiments",
     "load_result",
+    "load_sweep",
     "open_experiment",
     "parallel",
     "policy_class",
@@ -134,6 +141,7 @@ __all__ = [
     "replay",
     "restore",
     "simulate",
+    "sweep",
     "theory",
     "warm_up",
 ]

@@ -7,6 +7,7 @@ from importlib import import_module
 from rolf.errors import MissingExtra
 
 EXTRAS = {
+    "datasketches": "analysis",
     "matplotlib": "plots",
     "pandas": "all",
     "pyarrow": "files",

@@ -9,13 +9,28 @@ from typing import Annotated
 import typer
 
 from rolf import __version__
-from rolf.cli import arms, backups, catalogue, diagnose, experiments, logs, replay, research
+from rolf.cli import (
+    arms,
+    backups,
+    catalogue,
+    diagnose,
+    experiments,
+    logs,
+    replay,
+    research,
+    sweep,
+)
 from rolf.cli.common import log_shown
 from rolf.errors import RolfError
 
 __all__ = ["app", "main"]
 
 INTERRUPTED = 130  # the exit code into which typer turns Ctrl-C
+#: commands that can be continued, and how
+RESUMING = {
+    "reproduce": "; rolf reproduce --resume continues",
+    "sweep": "; the same command continues",
+}
 
 app = typer.Typer(
     help="Bandits whose features do not tell the whole story.",
@@ -23,7 +38,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for group in (experiments, logs, arms, backups, replay, diagnose, catalogue, research):
+for group in (experiments, logs, arms, backups, replay, diagnose, catalogue, research, sweep):
     app.registered_commands += group.commands.registered_commands
 
 
@@ -51,6 +66,6 @@ def main() -> None:
     except SystemExit as stop:
         if stop.code != INTERRUPTED:
             raise
-        hint = "; rolf reproduce --resume continues" if "reproduce" in sys.argv[1:2] else ""
+        hint = RESUMING.get("".join(sys.argv[1:2]), "")
         typer.echo(f"rolf: interrupted{hint}", err=True)
         os._exit(INTERRUPTED)  # without waiting for running threads

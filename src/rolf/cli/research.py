@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import inspect
 import tempfile
-import tomllib
-from collections.abc import Callable, Iterable
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import rolf
-from rolf.cli.common import ADDRESS, BACKEND, JOBS, make_table, print_table
-from rolf.errors import InvalidArgument, RolfError
+from rolf.cli.common import (
+    ADDRESS,
+    BACKEND,
+    JOBS,
+    errors_name_options,
+    make_table,
+    print_table,
+)
+from rolf.errors import InvalidArgument
 from rolf.extras import require
 
 if TYPE_CHECKING:
     from rolf.simulation.results import Summary
 
 commands = typer.Typer()
-
-#: kinds of problems, and what of ``rolf.environments`` makes them
-FAMILIES = {
-    "problem": "Problem",
-    "paper": "paper",
-    "synthetic": "synthetic",
-    "varying": "varying",
-    "two-arms": "two_arms",
-    "three-arms": "three_arms",
-}
 
 
 @commands.command()
@@ -91,7 +84,9 @@ def simulate(
     """
     require("pyarrow", "rolf simulate")
     require("matplotlib", "rolf simulate")
-    plan = _read_plan(config)
+    from rolf.simulation.plans import read_plan
+
+    plan = read_plan(config)
     _writable(out)
     result = rolf.simulate(
         plan.policies,
@@ -116,18 +111,57 @@ def simulate(
 
 @commands.command()
 def plot(
-    result: Annotated[Path, typer.Argument(help="A Parquet file written by rolf.")],
+    result: Annotated[
+        Path, typer.Argument(help="A Parquet file of rolf simulate, or the folder of rolf sweep.")
+    ],
     out: Annotated[Path, typer.Option(help="The picture: .png, .svg or .pdf.")] = Path(
         "regret.png"
     ),
     title: Annotated[str | None, typer.Option(help="Title above the picture.")] = None,
     logarithmic: Annotated[bool, typer.Option("--log", help="Logarithmic regret.")] = False,
+    x: Annotated[
+        str | None, typer.Option(help="Of a sweep: an argument to draw regret against.")
+    ] = None,
+    facet: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a sweep: a panel for each value; may be given several times."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a sweep: only cells with NAME=VALUE; may be given several times."),
+    ] = None,
+    round: Annotated[
+        int | None, typer.Option(help="Of a sweep: after which regret is drawn.")
+    ] = None,
 ) -> None:
-    """Draw a saved result again."""
-    loaded = rolf.load_result(result)
-    title = loaded.config.get("title") if title is None else title
-    loaded.plot(out, title=title, logarithmic=logarithmic)
+    """Draw a saved result again, or a sweep: over rounds, or against a swept argument."""
+    if result.is_dir():
+        with errors_name_options("x", "facet", "where", "round"):
+            rolf.load_sweep(result).plot(
+                out,
+                x=x or "round",
+                facet=facet or None,
+                where=dict(_equation(text) for text in where or ()),
+                round=round,
+                title=title,
+                logarithmic=logarithmic,
+            )
+    elif x or facet or where or round:
+        wanted = "the folder of a sweep, for --x, --facet, --where and --round"
+        raise InvalidArgument("result", str(result), wanted)
+    else:
+        loaded = rolf.load_result(result)
+        title = loaded.config.get("title") if title is None else title
+        loaded.plot(out, title=title, logarithmic=logarithmic)
     typer.echo(f"written: {out}")
+
+
+def _equation(text: str) -> tuple[str, str]:
+    """NAME=VALUE in two parts."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidArgument("where", text, "NAME=VALUE")
+    return name, value
 
 
 def _writable(folder: Path) -> Path:
@@ -151,90 +185,3 @@ def _show(summary: Summary, title: str) -> None:
     print_table(make_table(("policy", *statistics), rows, title=title))
     first = summary[0]
     typer.echo(f"cumulative regret after {first.rounds} rounds, {first.runs} runs")
-
-
-# --- the TOML file of a simulation ---
-
-
-class Plan(NamedTuple):
-    """What a TOML file tells ``rolf simulate`` to play."""
-
-    title: str
-    rounds: Any
-    runs: Any
-    seed: Any
-    policies: dict[str, tuple[Any, dict[str, Any]]]
-    problem: Any
-
-
-def _read_plan(path: Path) -> Plan:
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RolfError(f"{path}: cannot be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RolfError(f"{path}: is not valid TOML ({error})") from None
-    _check_keys(f"{path}", data, Plan._fields)
-    title = data.get("title", path.stem)
-    if not isinstance(title, str):
-        raise InvalidArgument(f"{path}: title", title, "text")
-    return Plan(
-        title,
-        rounds=data.get("rounds", 1200),
-        runs=data.get("runs", 5),
-        seed=data.get("seed", 0),
-        policies=_read_policies(path, data.get("policies")),
-        problem=_read_problem(path, data.get("problem", {})),
-    )
-
-
-def _read_policies(path: Path, table: Any) -> dict[str, tuple[Any, dict[str, Any]]]:
-    """For each label a policy and its options."""
-    if not isinstance(table, dict) or not table:
-        raise InvalidArgument(f"{path}: policies", table, "a [policies] table")
-    policies = {}
-    for label, entry in table.items():
-        if not isinstance(entry, str | dict):
-            expected = 'a policy\'s name, or { policy = "name", option = value }'
-            raise InvalidArgument(f"{path}: policies.{label}", entry, expected)
-        options = {"policy": entry} if isinstance(entry, str) else dict(entry)
-        policies[label] = (options.pop("policy", label), options)
-    return policies
-
-
-def _read_problem(path: Path, table: Any) -> Any:
-    """The problem or family of problems."""
-    if not isinstance(table, dict):
-        raise InvalidArgument(f"{path}: problem", table, "a [problem] table")
-    arguments = dict(table)
-    family = arguments.pop("family", "paper")
-    if isinstance(family, str) and ":" in family:
-        build = _imported(path, family)
-    elif isinstance(family, str) and family in FAMILIES:
-        build = getattr(rolf.environments, FAMILIES[family])
-    else:
-        expected = f"package.module:function, or one of {', '.join(FAMILIES)}"
-        raise InvalidArgument(f"{path}: problem.family", family, expected)
-    _check_keys(f"{path}: problem", arguments, inspect.signature(build).parameters)
-    try:
-        return build(**arguments)
-    except TypeError as error:
-        expected = f"numbers and names ({error})"
-        raise InvalidArgument(f"{path}: problem", arguments, expected) from None
-
-
-def _imported(path: Path, reference: str) -> Callable[..., Any]:
-    """A function or class of the user's that makes a problem or a family."""
-    module, _, name = reference.partition(":")
-    try:
-        build: Callable[..., Any] = getattr(import_module(module), name)
-        inspect.signature(build)
-    except Exception as error:  # whatever a module of the user's may raise
-        expected = f"a function that can be imported here ({type(error).__name__}: {error})"
-        raise InvalidArgument(f"{path}: problem.family", reference, expected) from None
-    return build
-
-
-def _check_keys(where: str, table: dict[str, Any], known: Iterable[str]) -> None:
-    if unknown := sorted(set(table) - set(known)):
-        raise InvalidArgument(where, unknown, "keys among " + ", ".join(sorted(known)))

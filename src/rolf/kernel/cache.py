@@ -138,7 +138,7 @@ def _folder_name(classes: set[str], called: set[str]) -> str | None:
     import hashlib
     from pathlib import Path
 
-    digest = hashlib.sha256(_package_sources().encode())
+    digest = hashlib.sha256(hash_sources().encode())
     if any(map(outside, classes)):
         for name in sorted(filter(outside, classes | called)):
             file = getattr(sys.modules.get(name), "__file__", None)
@@ -149,13 +149,14 @@ def _folder_name(classes: set[str], called: set[str]) -> str | None:
 
 
 @functools.cache
-def _package_sources() -> str:
+def hash_sources(sources: tuple[str, ...] = SOURCES) -> str:
+    """A hash of parts of this package, and of the version of Python."""
     import hashlib
     from pathlib import Path
 
     digest = hashlib.sha256(sys.version.encode())
     package = Path(__file__).parent.parent
-    for source in SOURCES:
+    for source in sources:
         path = package / source
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             digest.update(str(file.relative_to(package)).encode())

@@ -160,7 +160,7 @@ def setting_figure(
             marker="o",
             markersize=4,
             capsize=2.5,
-            label=_legend_text(label),
+            label=legend_text(label),
         )
     if logarithmic:
         axes.set_xscale("log")
@@ -194,7 +194,7 @@ def regret_panel(axes: Axes, curves: Curves, *, logarithmic: bool = False) -> No
     for index in curves.order:
         colour, style = curves.styles[index]
         line = curves.mean[index, shown]
-        label = f"{_legend_text(curves.labels[index])}  ({curves.mean[index, -1]:.0f})"
+        label = f"{legend_text(curves.labels[index])}  ({curves.mean[index, -1]:.0f})"
         axes.plot(rounds, line, color=colour, linestyle=style, linewidth=1.8, label=label)
         if curves.runs > 1:
             low, high = (
@@ -227,7 +227,7 @@ def _draw_bound(axes: Axes, name: str, bound: Callable[[int], float], rounds: in
     )
 
 
-def _legend_text(label: str) -> str:
+def legend_text(label: str) -> str:
     """A label for the legend, which leaves out those that start with an underscore."""
     text = literal(label)
     return "\u200b" + text if text.startswith("_") else text
@@ -261,7 +261,7 @@ def _shared_legend(
     by_column = [each for start in range(columns) for each in ordered[start::columns]]
     figure.legend(
         [by_label[label] for label in by_column],
-        [_legend_text(label) for label in by_column],
+        [legend_text(label) for label in by_column],
         loc="outside lower center",
         ncols=columns,
         frameon=False,

@@ -89,7 +89,7 @@ def simulate(
         first = draw_problem(problem, entropy, 0)
         policy = build_policy(entry, first, entropy, 0)
         if entry.ours:
-            _warn(entry, policy, first, rounds)
+            warn_if_unsuited(entry, policy, first, rounds)
         if backend not in ("local", "threads"):
             pickled(f"policies[{entry.label!r}]", entry)
         elif entry.ours and compiled:
@@ -253,7 +253,7 @@ def _description(problem: Any) -> dict[str, Any]:
     return out
 
 
-def _warn(entry: Entry, policy: Policy, problem: Any, rounds: int) -> None:
+def warn_if_unsuited(entry: Entry, policy: Policy, problem: Any, rounds: int) -> None:
     """Say so if a policy explores beyond the horizon, or was not made for such rewards."""
     forced = policy.forced_rounds(rounds)
     if forced >= rounds:

@@ -1,0 +1,155 @@
+"""Pictures of sweeps: panels with a line per policy, over rounds or against a swept argument."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rolf.plots.regret import legend_text
+from rolf.plots.style import GREY, add_grid, line_styles, literal, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: an axis whose largest value is this many times its least positive one is logarithmic
+WIDE = 30.0
+#: opacity of bands, where they are many and where they are few
+FAINT, CLEAR = 0.06, 0.12
+
+
+class Line(NamedTuple):
+    """A policy in a panel: numbers or names on the axis, and regret with an interval for each.
+
+    A line without ``x`` is level: it has one value.
+    """
+
+    label: str
+    policy: str  # its name in the catalogue
+    x: Sequence[Any]
+    mean: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+
+
+def panels_of_lines(
+    panels: Mapping[str, Sequence[Line]],
+    *,
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    note: str,
+    bands: bool,
+    logarithmic: bool = False,
+) -> Figure:
+    """Panels in rows of up to three, with one legend.
+
+    ``bands`` draws intervals as bands, for lines over rounds; otherwise they are bars.
+    """
+    across = 2 if len(panels) == 4 else min(3, len(panels))
+    down = -(-len(panels) // across)
+    policies = {line.label: line.policy for lines in panels.values() for line in lines}
+    labels = list(policies)
+    legend_columns = max(2, across)
+    legend_rows = -(-len(labels) // legend_columns)
+    figure = new_figure(max(6.4, 4.1 * across), 3.1 * down + 1.1 + 0.2 * legend_rows)
+    grid = figure.subplots(down, across, squeeze=False)
+    styles = dict(zip(labels, line_styles(labels, list(policies.values())), strict=True))
+    values = {x for lines in panels.values() for line in lines for x in line.x}
+    names = None if all(isinstance(x, int | float) for x in values) else _names(panels)
+    for place, axes in enumerate(grid.flat):
+        if place >= len(panels):
+            axes.remove()
+            continue
+        name, lines = list(panels.items())[place]
+        for line in lines:
+            _draw(axes, line, styles[line.label], names, bands, FAINT if len(lines) > 5 else CLEAR)
+        axes.set_title(literal(name), loc="left", fontsize=10)
+        if place % across == 0:
+            axes.set_ylabel(ylabel)
+        if place + across >= len(panels):
+            axes.set_xlabel(literal(xlabel))
+        if not bands:
+            _set_ticks(axes, values, names)
+        if logarithmic:
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:g}")
+        else:
+            axes.set_ylim(bottom=0.0)
+        add_grid(axes)
+    figure.suptitle(literal(textwrap.fill(title, 30 * across + 26)), x=0.01, ha="left", fontsize=12)
+    handles: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    figure.legend(
+        list(handles.values()),
+        list(handles),
+        loc="outside lower left",
+        ncols=legend_columns,
+        frameon=False,
+        fontsize=9,
+        handlelength=2.6,
+        title=note,
+        title_fontproperties={"size": 8},
+        alignment="left",
+    ).get_title().set_color(GREY)
+    return figure
+
+
+def _names(panels: Mapping[str, Sequence[Line]]) -> list[str]:
+    """What is on an axis of names, in the order in which it comes."""
+    return list(
+        dict.fromkeys(str(x) for lines in panels.values() for line in lines for x in line.x)
+    )
+
+
+def _draw(
+    axes: Axes,
+    line: Line,
+    look: tuple[str, Any],
+    names: list[str] | None,
+    bands: bool,
+    opacity: float,
+) -> None:
+    colour, dashes = look
+    shared: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 1.6}
+    shared["label"] = legend_text(line.label)
+    if not line.x:
+        axes.axhline(line.mean[0], **shared)
+        axes.axhspan(line.low[0], line.high[0], color=colour, alpha=opacity, linewidth=0.0)
+        return
+    x = list(line.x) if names is None else [names.index(str(each)) for each in line.x]
+    if bands:
+        axes.plot(x, line.mean, **shared)
+        axes.fill_between(x, line.low, line.high, color=colour, alpha=opacity, linewidth=0.0)
+        return
+    below = [mean - low for mean, low in zip(line.mean, line.low, strict=True)]
+    above = [high - mean for mean, high in zip(line.mean, line.high, strict=True)]
+    axes.errorbar(x, line.mean, [below, above], marker="o", markersize=4, capsize=2.5, **shared)
+
+
+def _set_ticks(axes: Axes, values: set[Any], names: list[str] | None) -> None:
+    """A tick at every value of the grid."""
+    if names is not None:
+        axes.set_xticks(range(len(names)), [literal(name) for name in names])
+        axes.set_xmargin(0.1)
+        return
+    ticks = sorted(values)
+    if ticks and ticks[0] > 0.0 and ticks[-1] / ticks[0] >= WIDE and len(ticks) > 2:
+        axes.set_xscale("log")
+    if len(ticks) <= 12:
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+
+
+def interval_of_mean(mean: float, stderr: float, runs: int) -> tuple[float, float]:
+    """A 95% interval of Student's t for a mean."""
+    if runs < 2:
+        return mean, mean
+    from scipy.special import stdtrit
+
+    margin = float(stdtrit(runs - 1, 0.975)) * stderr
+    return (mean - margin, mean + margin) if math.isfinite(margin) else (mean, mean)

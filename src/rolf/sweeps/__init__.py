@@ -1,0 +1,1 @@
+"""Sweeps: policies against problems over grids of their arguments, stored as they finish."""

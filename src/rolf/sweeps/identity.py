@@ -1,0 +1,105 @@
+"""What a result depends on, as a hash: the content of a cell, and the code that plays it.
+
+Code is rolf's own, the versions of what it rests on, and the files of a user's policies and
+families: their module, and what that module has imported from its own folder or package.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from rolf.errors import InvalidArgument
+from rolf.kernel.cache import SOURCES, hash_sources, outside
+from rolf.simulation.results import versions
+
+#: the parts of this package that numbers can depend on
+PARTS = (*SOURCES, "augment.py", "arms", "checks.py", "simulation", "sweeps/playing.py")
+#: folders of installed packages
+INSTALLED = {"site-packages", "dist-packages"}
+
+
+def plain(where: str, value: Any) -> Any:
+    """A value as JSON holds it."""
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        expected = f"plain data: numbers, text, lists and tables ({error})"
+        raise InvalidArgument(where, value, expected) from None
+
+
+def cell_key(content: dict[str, Any], builders: list[tuple[str, Any]]) -> str:
+    """The name of what a cell computes.
+
+    Args:
+        content: the cell as plain data.
+        builders: what makes its problem and its policy, each with its name in errors.
+    """
+    modules = [hash_code(where, build) for where, build in builders]
+    used = {"cell": content, "modules": modules, **_software()}
+    text = json.dumps(used, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@functools.cache
+def _software() -> dict[str, Any]:
+    return {"sources": hash_sources(PARTS), "versions": versions()}
+
+
+def hash_code(where: str, build: Any) -> str:
+    """A hash of the files behind a class or function; empty for rolf's own."""
+    module = inspect.getmodule(build)
+    name = getattr(build, "__module__", None) or type(build).__module__
+    if not outside(name):
+        return ""
+    file = getattr(module, "__file__", None)
+    if module is None or file is None:
+        expected = "something defined in a file: what is stored is known by its source"
+        raise InvalidArgument(where, build, expected)
+    digest = hashlib.sha256()
+    for path in sorted(_files(module, _home(module))):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _home(module: ModuleType) -> Path:
+    """The folder of a module's package or, if it is a single file, the folder it lies in; among
+    installed packages, that file alone."""
+    top = sys.modules.get(module.__name__.partition(".")[0], module)
+    file = Path(str(top.__file__ or module.__file__)).resolve()
+    return file if file.parent.name in INSTALLED else file.parent
+
+
+def _files(module: ModuleType, home: Path) -> set[Path]:
+    """The files of a module, and of what it has imported from its home, directly or not."""
+    files: set[Path] = set()
+    waiting = [module]
+    while waiting:
+        module = waiting.pop()
+        file = getattr(module, "__file__", None)
+        path = Path(file).resolve() if file else None
+        if path is None or path in files or path.suffix != ".py" or not _inside(path, home):
+            continue
+        files.add(path)
+        for value in list(vars(module).values()):
+            used = value if isinstance(value, ModuleType) else _module_of(value)
+            if used is not None:
+                waiting.append(used)
+    return files
+
+
+def _inside(path: Path, home: Path) -> bool:
+    """Whether a file lies in a folder, but not in an environment there."""
+    return path.is_relative_to(home) and not INSTALLED & {*path.relative_to(home).parts}
+
+
+def _module_of(value: Any) -> ModuleType | None:
+    name = getattr(value, "__module__", None)
+    return sys.modules.get(name) if isinstance(name, str) else None

@@ -1,0 +1,95 @@
+"""What a sweep consists of: cells, each a policy with options on a problem with arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rolf.errors import RolfError
+from rolf.types import IntArray
+
+FORMAT = "rolf-sweep"
+VERSION = 1
+#: a task plays about this many rounds; a cell has about this many tasks at most, while none of
+#: them plays more runs than this
+TASK_ROUNDS, CELL_TASKS, MAX_BLOCK = 100_000, 1000, 100_000
+
+
+class Cell(NamedTuple):
+    """One policy with its options on one problem with its arguments.
+
+    ``arguments`` and ``options`` are all that were given; the names of those that come from a
+    grid are in ``problem_grid`` and ``policy_grid``. ``key`` is a hash of all that the cell's
+    numbers depend on.
+    """
+
+    key: str
+    problem: str
+    arguments: dict[str, Any]
+    problem_grid: list[str]
+    policy: str  # its label
+    name: str  # in the catalogue, or package.module:Class
+    options: dict[str, Any]
+    policy_grid: list[str]
+
+    @property
+    def on(self) -> str:
+        """The problem in words: its name and what of it comes from a grid."""
+        return _titled(self.problem, self.arguments, self.problem_grid)
+
+    @property
+    def setting(self) -> str:
+        """The policy in words: its label and what of it comes from a grid."""
+        return _titled(self.policy, self.options, self.policy_grid)
+
+
+class Plan(NamedTuple):
+    """All cells of a sweep, and what they share."""
+
+    title: str
+    rounds: int
+    points: list[int] | str  # rounds after which regret is kept, or "all"
+    runs: int  # of each cell and seed
+    seeds: list[int]
+    cells: list[Cell]
+
+    @property
+    def kept_rounds(self) -> IntArray:
+        """The rounds after which regret is kept."""
+        kept = range(1, self.rounds + 1) if isinstance(self.points, str) else self.points
+        return np.array(kept, dtype=np.int64)
+
+    @property
+    def block(self) -> int:
+        """How many runs a task plays."""
+        runs = max(1, TASK_ROUNDS // self.rounds, -(-self.runs // CELL_TASKS))
+        return min(runs, MAX_BLOCK)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain data."""
+        cells = [cell._asdict() for cell in self.cells]
+        return {"format": FORMAT, "version": VERSION, **self._asdict(), "cells": cells}
+
+
+def plan_from_dict(source: str, data: Any) -> Plan:
+    """What ``Plan.to_dict`` gave; ``source`` names it in errors."""
+    if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+        raise RolfError(f"{source}: was not written by rolf sweep")
+    if data.get("version") != VERSION:
+        raise RolfError(f"{source}: has version {data.get('version')}, this rolf reads {VERSION}")
+    try:
+        cells = [Cell(**cell) for cell in data["cells"]]
+        return Plan(**{name: data[name] for name in Plan._fields if name != "cells"}, cells=cells)
+    except (KeyError, TypeError) as error:
+        raise RolfError(f"{source}: is damaged ({error!r})") from None
+
+
+def _titled(name: str, values: Mapping[str, Any], grid: list[str]) -> str:
+    return ", ".join([name, *(f"{each}={show(values[each])}" for each in grid)])
+
+
+def show(value: Any) -> str:
+    """A value of a grid, in a title."""
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,36 @@
+"""One task of a sweep, as a worker plays it: some consecutive runs of a cell."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rolf.simulation.loop import play, ready_loop
+from rolf.simulation.specs import Entry
+from rolf.simulation.tasks import draw_problem, play_at
+from rolf.types import FloatArray, IntArray
+
+
+class Task(NamedTuple):
+    """Runs ``first`` to ``first + runs - 1`` of a policy on a problem."""
+
+    entry: Entry
+    problem: Any
+    points: IntArray
+    seed: int
+    first: int
+    runs: int
+
+
+def play_task(task: Task) -> FloatArray:
+    """Cumulative regret (runs, points)."""
+    regret = np.empty((task.runs, task.points.size))
+    loop = play
+    if task.entry.ours:
+        drawn = draw_problem(task.problem, task.seed, task.first)
+        loop = ready_loop(task.entry.build, drawn, task.entry.options)
+    for row in range(task.runs):
+        run = task.first + row
+        regret[row] = play_at(task.entry, task.problem, task.seed, run, task.points, loop)
+    return regret

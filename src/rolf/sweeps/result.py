@@ -1,0 +1,323 @@
+"""What a sweep has found, read from its files part by part: memory does not grow with the runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rolf.checks import between
+from rolf.errors import InvalidArgument
+from rolf.extras import require
+from rolf.plots import style
+from rolf.sweeps.comparison import Standing, compare_with_best
+from rolf.sweeps.moments import Collector, Moments, Statistics
+from rolf.sweeps.plan import Cell, Plan
+from rolf.sweeps.store import Store
+from rolf.sweeps.tables import Columns, Table
+from rolf.text import html_lines
+from rolf.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+#: numbers that are read at a time
+WINDOW = 1 << 20
+#: statistics are taken after at most so many rounds
+MOST_ROUNDS = 200
+
+
+class _Group(NamedTuple):
+    """All cells of a problem with its arguments, and how their settings stand."""
+
+    cells: list[Cell]
+    runs: int
+    mean: FloatArray
+    standing: Standing
+
+
+class Sweep:
+    """The regret of policies on problems, over grids of their arguments.
+
+    Attributes:
+        folder: where the runs are.
+        plan: title, rounds, points, runs, seeds and cells.
+        cells: every policy with its options on every problem with its arguments.
+    """
+
+    def __init__(self, folder: str | Path, plan: Plan) -> None:
+        self.folder = Path(folder)
+        self.plan = plan
+        self.cells = plan.cells
+        self._store = Store(folder)
+        self._columns = Columns(plan.cells)
+        self._statistics: dict[tuple[str, tuple[int, ...]], Statistics] = {}
+
+    # --- runs ---
+
+    def select(self, **where: Any) -> list[Cell]:
+        """The cells with these values in the columns of ``summary()``, such as policy="UCB"."""
+        for name in where:
+            self._columns.check("where", name)
+        return [cell for cell in self.cells if self._columns.matches(cell, where)]
+
+    def regret(self, cell: Cell) -> FloatArray:
+        """Cumulative regret (runs, points) of all runs of a cell, read into memory."""
+        parts = [
+            values[present]
+            for seed in self.plan.seeds
+            for present, values in self._windows(cell, seed)
+        ]
+        return np.concatenate(parts)
+
+    def _windows(self, cell: Cell, seed: int) -> Iterator[tuple[Any, FloatArray]]:
+        """Regret (runs, points) of consecutive runs, and which of them there are.
+
+        Where one part ends does not depend on the files, so neither do sums over parts.
+        """
+        blocks = [block for block in self._store.blocks(cell.key) if block.seed == seed]
+        points = self.plan.kept_rounds.size
+        size = max(1, WINDOW // points)
+        for start in range(0, self.plan.runs, size):
+            stop = min(start + size, self.plan.runs)
+            values = np.zeros((stop - start, points))
+            present = np.zeros(stop - start, dtype=bool)
+            for block in blocks:
+                first, last = max(start, block.first), min(stop, block.stop)
+                if first < last:
+                    read = self._store.read(cell.key, block, points)
+                    values[first - start : last - start] = read[
+                        first - block.first : last - block.first
+                    ]
+                    present[first - start : last - start] = True
+            yield present, values
+
+    # --- statistics ---
+
+    def statistics(self, cell: Cell, rounds: Sequence[int] | None = None) -> Statistics:
+        """Mean, spread, least, greatest and quantiles of a cell's runs.
+
+        Args:
+            cell: one of ``cells``.
+            rounds: after which; they must be among those kept. By default all that are kept or,
+                if these are more than 200, 200 of them.
+        """
+        places = self._places(rounds)
+        key = (cell.key, tuple(places))
+        if key not in self._statistics:
+            collector = Collector(self.plan.kept_rounds[places])
+            for seed in self.plan.seeds:
+                for present, values in self._windows(cell, seed):
+                    collector.add(values[present][:, places])
+            self._statistics[key] = collector.statistics()
+        return self._statistics[key]
+
+    def _places(self, rounds: Sequence[int] | None) -> list[int]:
+        kept = self.plan.kept_rounds
+        if rounds is None:
+            count = min(kept.size, MOST_ROUNDS)
+            return [-(-kept.size * step // count) - 1 for step in range(1, count + 1)]
+        return [self._place(round) for round in rounds]
+
+    def _place(self, round: int | None) -> int:
+        kept: IntArray = self.plan.kept_rounds
+        if round is None:
+            return int(kept.size - 1)
+        found = np.flatnonzero(kept == round)
+        if found.size == 0:
+            few = ", ".join(map(str, kept[:20])) + (", ..." if kept.size > 20 else "")
+            raise InvalidArgument("round", round, f"a round at which regret was kept: {few}")
+        return int(found[0])
+
+    def summary(self, round: int | None = None) -> Table:
+        """A row per cell: regret after ``round`` rounds, by default after the last one kept."""
+        after = [int(self.plan.kept_rounds[self._place(round)])]
+        rows = []
+        for cell in self.cells:
+            found = self.statistics(cell, after)
+            rows.append({**self._columns.row(cell), **next(_numbers(found))})
+        return Table(rows, list(self._columns.all))
+
+    def table(self) -> Table:
+        """A row per cell and round kept (200 of them at most)."""
+        rows = [
+            {**self._columns.row(cell), **numbers}
+            for cell in self.cells
+            for numbers in _numbers(self.statistics(cell))
+        ]
+        return Table(rows, list(self._columns.all))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """``table()`` as a DataFrame."""
+        return self.table().to_pandas()
+
+    def to_csv(self, path: str | Path) -> Path:
+        """Write ``table()`` as CSV."""
+        return self.table().to_csv(path)
+
+    # --- the best ---
+
+    def compare(self, round: int | None = None, *, level: float = 0.95) -> Table:
+        """How far every setting is behind the best on its problem, the best first.
+
+        ``low`` and ``high`` bound how far it truly is behind the truly best one; with the
+        confidence ``level`` all bounds of the table hold at once. Settings that are ``tied``
+        cannot be told from the best. Differences are taken between the same runs; the intervals
+        are Student's, after Edwards and Hsu, with Bonferroni's correction.
+        """
+        rows = []
+        for group in self._groups(round, level):
+            for index in np.argsort(group.mean, kind="stable"):
+                standing = (values[index].item() for values in group.standing)
+                behind, low, high, tied = standing
+                rows.append(
+                    {
+                        **self._columns.row(group.cells[index]),
+                        "runs": group.runs,
+                        "mean": float(group.mean[index]),
+                        "behind": behind,
+                        "low": low,
+                        "high": high,
+                        "tied": tied,
+                    }
+                )
+        return Table(rows, list(self._columns.all))
+
+    def best(self, round: int | None = None, *, level: float = 0.95) -> Table:
+        """A row per problem: the best setting, and which others cannot be told from it.
+
+        ``high`` bounds how far it may be behind the truly best one; ``next`` is the best setting
+        that can be told from it, with the interval of how far that one is behind. Intervals as
+        in ``compare``.
+        """
+        rows = []
+        for group in self._groups(round, level):
+            order = np.argsort(group.mean, kind="stable")
+            first, *others = (int(index) for index in order)
+            tied = [group.cells[i].setting for i in others if group.standing.tied[i]]
+            worse = [i for i in others if not group.standing.tied[i]]
+            rows.append(
+                {
+                    "problem": group.cells[first].on,
+                    "best": group.cells[first].setting,
+                    "runs": group.runs,
+                    "mean": float(group.mean[first]),
+                    "high": float(group.standing.high[first]),
+                    "tied": "; ".join(tied),
+                    "next": _behind(group, worse[0]) if worse else "",
+                }
+            )
+        return Table(rows, ["problem", "best"])
+
+    def _groups(self, round: int | None, level: float) -> list[_Group]:
+        level = between("level", level, 0.0, 1.0)
+        place = self._place(round)
+        groups: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            groups.setdefault(json.dumps([cell.problem, cell.arguments]), []).append(cell)
+        comparisons = sum(len(cells) - 1 for cells in groups.values())
+        out = []
+        for cells in groups.values():
+            moments = self._paired(cells, place)
+            standing = compare_with_best(
+                moments.mean, moments.variance, moments.count, comparisons, level
+            )
+            out.append(_Group(cells, moments.count, moments.mean, standing))
+        return out
+
+    def _paired(self, cells: list[Cell], place: int) -> Moments:
+        """Moments of the settings over the runs that all of them have."""
+        moments = Moments(len(cells), products=True)
+        for seed in self.plan.seeds:
+            for parts in zip(*(self._windows(cell, seed) for cell in cells), strict=True):
+                common = np.logical_and.reduce([present for present, _ in parts])
+                columns = [values[common, place] for _, values in parts]
+                moments.add(np.column_stack(columns))
+        return moments
+
+    # --- pictures and words ---
+
+    def plot(
+        self,
+        path: str | Path | None = None,
+        *,
+        x: str = "round",
+        facet: str | Sequence[str] | None = None,
+        where: dict[str, Any] | None = None,
+        round: int | None = None,
+        title: str | None = None,
+        logarithmic: bool = False,
+    ) -> Figure:
+        """Regret over rounds, or after ``round`` rounds against a swept argument.
+
+        Args:
+            path: where to write the picture; nowhere by default.
+            x: "round", or a column of ``summary()``: an argument of problems or an option of
+                policies. Policies without that option are level lines.
+            facet: columns with a panel for each of their values; by default all that
+                tells problems apart, except ``x``.
+            where: values of columns; only cells that have them are drawn.
+            round: after which regret is drawn; by default the last one kept.
+            title: above the picture; by default that of the configuration.
+            logarithmic: a logarithmic axis of regret.
+
+        Returns the figure.
+        """
+        from rolf.sweeps.drawing import sweep_figure
+
+        figure = sweep_figure(
+            self,
+            self._columns,
+            x=x,
+            facet=facet,
+            where=where or {},
+            round=round,
+            title=self.plan.title if title is None else title,
+            logarithmic=logarithmic,
+        )
+        return style.finish(figure, path)
+
+    def _repr_html_(self) -> str:
+        return f"{html_lines(self._head())}{self.summary()._repr_html_()}"
+
+    def _head(self) -> str:
+        plan = self.plan
+        runs = plan.runs * len(plan.seeds)
+        return f"{plan.title}: {len(plan.cells)} cells, {runs} runs each, {plan.rounds} rounds"
+
+    def __repr__(self) -> str:
+        return f"<Sweep {self._head()}>"
+
+
+def load_sweep(folder: str | Path) -> Sweep:
+    """The sweep that was last run into a folder, as far as it got."""
+    require("pyarrow", "reading a sweep")
+    return Sweep(folder, Store(folder).read_plan())
+
+
+def _numbers(found: Statistics) -> Iterator[dict[str, Any]]:
+    """The statistics as columns, for each round."""
+    shares = {"q10": 0.1, "q25": 0.25, "median": 0.5, "q75": 0.75, "q90": 0.9}
+    columns: dict[str, Any] = {"round": found.rounds}
+    if found.runs:
+        columns |= {"mean": found.mean, "std": found.std, "stderr": found.stderr}
+        columns |= {"min": found.min}
+        columns |= {name: found.quantile(share) for name, share in shares.items()}
+        columns |= {"max": found.max}
+    else:
+        names = ("mean", "std", "stderr", "min", *shares, "max")
+        columns |= {name: np.full(len(found.rounds), np.nan) for name in names}
+    for place in range(len(found.rounds)):
+        numbers = {name: values[place].item() for name, values in columns.items()}
+        yield {"runs": found.runs, **numbers}
+
+
+def _behind(group: _Group, index: int) -> str:
+    standing = group.standing
+    low, high = standing.low[index], standing.high[index]
+    behind = f"{standing.behind[index]:.3g} behind ({low:.3g} to {high:.3g})"
+    return f"{group.cells[index].setting}: {behind}"

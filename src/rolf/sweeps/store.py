@@ -1,0 +1,219 @@
+"""The files of a sweep: one for each finished task, whole or absent.
+
+``sweep.json`` in the folder is the latest plan; ``runs/CELL/SEED-FIRST-RUNS.parquet``, for the key
+of a cell, a seed, the first run and the number of runs, holds one row per run. A file is written
+under another name, forced to the disk and renamed, so that a killed process leaves either all of
+it or a leftover that nobody reads. Every page of it has a checksum.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rolf.arms.files import check_parquet
+from rolf.errors import InvalidArgument, RolfError
+from rolf.sweeps.plan import Plan, plan_from_dict
+from rolf.types import FloatArray
+
+FORMAT = "rolf-sweep-runs"
+PLAN = "sweep.json"
+NAME = re.compile(r"(\d+)-(\d+)-(\d+)\.parquet")
+PART = ".part"
+#: seconds after which nobody writes to a file of another name any more
+STALE = 600.0
+
+
+class Block(NamedTuple):
+    """Consecutive runs of a cell with a seed."""
+
+    seed: int
+    first: int
+    runs: int
+
+    @property
+    def stop(self) -> int:
+        return self.first + self.runs
+
+    @property
+    def name(self) -> str:
+        return f"{self.seed}-{self.first}-{self.runs}.parquet"
+
+
+class Store:
+    """The folder of a sweep."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    # --- the plan ---
+
+    def write_plan(self, plan: Plan) -> None:
+        """Keep the latest plan."""
+        self._write(self.folder / PLAN, json.dumps(plan.to_dict()).encode())
+
+    def read_plan(self) -> Plan:
+        """The latest plan."""
+        path = self.folder / PLAN
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RolfError(f"{self.folder}: is no folder of rolf sweep (no {PLAN})") from None
+        except OSError as error:
+            raise RolfError(f"{path}: cannot be read ({error.strerror})") from None
+        except (ValueError, RecursionError) as error:
+            raise RolfError(f"{path}: is damaged ({error})") from None
+        return plan_from_dict(str(path), data)
+
+    # --- runs ---
+
+    def blocks(self, key: str) -> list[Block]:
+        """The files of a cell, in the order of seeds and runs; not whether they can be read."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            names = (NAME.fullmatch(each.name) for each in os.scandir(self._cell(key)))
+            return sorted(Block(*map(int, name.groups())) for name in names if name)
+        return []
+
+    def write(self, key: str, block: Block, regret: FloatArray) -> None:
+        """Store the cumulative regret (runs, points) of a block."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        runs, points = regret.shape
+        table = pa.table(
+            {
+                "run": np.arange(block.first, block.first + runs),
+                "regret": pa.FixedSizeListArray.from_arrays(regret.ravel(), points),
+            }
+        )
+        header = json.dumps({"format": FORMAT, "cell": key, "seed": block.seed})
+        sink = pa.BufferOutputStream()
+        pq.write_table(
+            table.replace_schema_metadata({"rolf": header}),
+            sink,
+            use_dictionary=False,
+            write_statistics=False,
+            write_page_checksum=True,
+        )
+        self._write(self._cell(key) / block.name, sink.getvalue())
+
+    def read(self, key: str, block: Block, points: int) -> FloatArray:
+        """The cumulative regret (runs, points) of a block; an error if its file is damaged."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self._cell(key) / block.name
+        try:
+            check_parquet(path)
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                table = file.read()
+            header = json.loads((table.schema.metadata or {}).get(b"rolf", b"{}"))
+            if header != {"format": FORMAT, "cell": key, "seed": block.seed}:
+                raise ValueError("other runs")
+            if not np.array_equal(table["run"].to_numpy(), np.arange(block.first, block.stop)):
+                raise ValueError("other runs")
+            flat = table["regret"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+            values: FloatArray = flat.reshape(block.runs, points)
+            if values.dtype != np.float64:
+                raise ValueError(f"{values.dtype}")
+            return values
+        except (pa.ArrowException, OSError, ValueError, KeyError, AttributeError) as error:
+            again = "rolf sweep with the same configuration computes it again"
+            raise RolfError(f"{path}: is damaged ({error}); {again}") from None
+
+    def gaps(self, plan: Plan) -> Iterator[tuple[int, Block]]:
+        """What is missing: indices of cells, and blocks of runs for which there is no file.
+
+        Every file is read, so that one that is damaged counts as missing.
+        """
+        points = plan.kept_rounds.size
+        for index, cell in enumerate(plan.cells):
+            have: dict[int, list[Block]] = {seed: [] for seed in plan.seeds}
+            for block in self.blocks(cell.key):
+                if block.seed in have and block.first < plan.runs:
+                    with suppress(RolfError):
+                        self.read(cell.key, block, points)
+                        have[block.seed].append(block)
+            for seed, blocks in have.items():
+                for first, stop in _uncovered(blocks, plan.runs):
+                    for each in _split(first, stop, plan.block):
+                        yield index, Block(seed, *each)
+
+    def clean(self) -> None:
+        """Delete what killed processes have left."""
+        latest = time.time() - STALE
+        for path in self.folder.rglob(f"*{PART}"):
+            with suppress(OSError):  # another sweep may clean at the same time
+                if path.stat().st_mtime < latest:
+                    path.unlink()
+
+    def check(self) -> None:
+        """Create the folder if need be; raise if it cannot be written to."""
+        try:
+            self._write(self.folder / f"check-{secrets.token_hex(4)}", b"", keep=False)
+        except RolfError as error:
+            wanted = f"a folder to write to ({error.__cause__ or error})"
+            raise InvalidArgument("out", str(self.folder), wanted) from None
+
+    # --- private ---
+
+    def _cell(self, key: str) -> Path:
+        return self.folder / "runs" / key
+
+    def _write(self, target: Path, content: Any, *, keep: bool = True) -> None:
+        """Write a file so that it is whole or absent, whatever happens."""
+        part = target.with_name(f"{target.name}.{secrets.token_hex(8)}{PART}")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with part.open("xb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                if keep:
+                    part.replace(target)
+                    _sync_folder(target.parent)
+            finally:
+                part.unlink(missing_ok=True)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            kept = "what is finished is kept, and the same call goes on from there"
+            raise RolfError(f"{target}: cannot be written ({reason}); {kept}") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder last, where the system lets folders be opened."""
+    with suppress(PermissionError, NotImplementedError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _uncovered(blocks: list[Block], runs: int) -> Iterator[tuple[int, int]]:
+    """The ranges of runs, up to ``runs``, that no block holds; blocks may overlap."""
+    done = 0
+    for block in sorted(blocks, key=lambda block: block.first):
+        if block.first > done:
+            yield done, min(block.first, runs)
+        done = max(done, block.stop)
+    if done < runs:
+        yield done, runs
+
+
+def _split(first: int, stop: int, size: int) -> Iterator[tuple[int, int]]:
+    """A range in parts that end at multiples of ``size``: the first run and the number of each."""
+    while first < stop:
+        end = min(stop, (first // size + 1) * size)
+        yield first, end - first
+        first = end

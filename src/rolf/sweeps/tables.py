@@ -1,0 +1,128 @@
+"""Tables with a row per cell, whose columns depend on what is swept."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rolf.errors import InvalidArgument
+from rolf.extras import require
+from rolf.sweeps.plan import Cell, show
+from rolf.text import format_table, harmless, html_table
+
+if TYPE_CHECKING:
+    import pandas
+
+#: columns that every table may have
+COMMON = {
+    *("problem", "policy", "round", "runs", "mean", "std", "stderr", "min", "max"),
+    *("q10", "q25", "median", "q75", "q90", "behind", "low", "high", "tied", "best", "next"),
+}
+
+
+class Table(Sequence[dict[str, Any]]):
+    """Rows of a sweep, as dicts; prints readably."""
+
+    def __init__(self, rows: list[dict[str, Any]], text: Sequence[str] = ()) -> None:
+        self.rows = rows
+        self._text = [name for name in (rows[0] if rows else ()) if name in text]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table as a DataFrame."""
+        require("pandas", "a table of a sweep")
+        import pandas
+
+        return pandas.DataFrame(self.rows)
+
+    def to_csv(self, path: str | Path) -> Path:
+        """Write the table as CSV."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(self.rows[0]) if self.rows else [])
+            writer.writeheader()
+            for row in self.rows:
+                writer.writerow({name: harmless(value) for name, value in row.items()})
+        return target
+
+    def lines(self) -> list[list[str]]:
+        """Header and rows as text."""
+        header = list(self.rows[0]) if self.rows else []
+        return [header, *([_cell(value) for value in row.values()] for row in self.rows)]
+
+    def __str__(self) -> str:
+        return format_table(self.lines(), left=len(self._text))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(self.lines(), left=len(self._text))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+class Columns:
+    """What is swept, as columns: arguments of problems, then options of policies.
+
+    A name that both have, or that a table has anyway, is ``problem.name`` or ``policy.name``.
+    """
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        of_problems = list(dict.fromkeys(name for cell in cells for name in cell.problem_grid))
+        of_policies = list(dict.fromkeys(name for cell in cells for name in cell.policy_grid))
+        taken = {*COMMON, *({*of_problems} & {*of_policies})}
+        self.of_problems: dict[str, Callable[[Cell], Any]] = {
+            f"problem.{name}" if name in taken else name: _Reader(True, name)
+            for name in of_problems
+        }
+        self.of_policies: dict[str, Callable[[Cell], Any]] = {
+            f"policy.{name}" if name in taken else name: _Reader(False, name)
+            for name in of_policies
+        }
+        self.all: dict[str, Callable[[Cell], Any]] = {
+            "problem": lambda cell: cell.problem,
+            **self.of_problems,
+            "policy": lambda cell: cell.policy,
+            **self.of_policies,
+        }
+
+    def row(self, cell: Cell) -> dict[str, Any]:
+        return {name: read(cell) for name, read in self.all.items()}
+
+    def check(self, argument: str, name: Any) -> str:
+        if name not in self.all:
+            raise InvalidArgument(argument, name, "one of " + ", ".join(self.all))
+        return str(name)
+
+    def matches(self, cell: Cell, where: dict[str, Any]) -> bool:
+        """Whether a cell has these values; they may be given as text."""
+        values = [(self.all[name](cell), wanted) for name, wanted in where.items()]
+        return all(value == wanted or show(value) == wanted for value, wanted in values)
+
+
+class _Reader:
+    """Reads an argument of the problem, or an option of the policy, of a cell."""
+
+    def __init__(self, of_problem: bool, name: str) -> None:
+        self.of_problem, self.name = of_problem, name
+
+    def __call__(self, cell: Cell) -> Any:
+        values = cell.arguments if self.of_problem else cell.options
+        return values.get(self.name)

@@ -1,0 +1,149 @@
+"""Pictures of sweeps, and the commands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+from scipy import stats
+
+import rolf
+from test_cli import run as command
+from test_sweep import CONFIG, run
+from test_sweep_results import cell, made_up
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    return run(CONFIG, tmp_path_factory.mktemp("sweep"))[0]
+
+
+def test_regret_over_rounds(sweep, tmp_path):
+    figure = sweep.plot(tmp_path / "rounds.png")
+    assert (tmp_path / "rounds.png").stat().st_size > 1000
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["noise=0.1", "noise=0.5"]
+    labels = [line.get_label() for line in figure.axes[0].lines]
+    assert labels == ["UCB1, scale=0.1", "UCB1, scale=1", "LinUCB"]
+    assert list(figure.axes[0].lines[2].get_xdata()) == [10, 40]
+    (cell,) = sweep.select(noise=0.1, policy="LinUCB")
+    assert np.allclose(figure.axes[0].lines[2].get_ydata(), sweep.regret(cell).mean(axis=0))
+    assert "3 runs" in figure.legends[0].get_title().get_text()
+
+
+def test_regret_against_an_argument_of_the_problem(sweep):
+    figure = sweep.plot(x="noise", title="$x", logarithmic=True)
+    (axes,) = figure.axes
+    assert axes.get_yscale() == "log"
+    assert len(axes.containers) == 3
+    line, _, (bars,) = axes.containers[2]
+    assert list(line.get_xdata()) == [0.1, 0.5]
+    values = sweep.regret(sweep.select(noise=0.5, policy="LinUCB")[0])[:, -1]
+    low, high = stats.t.interval(0.95, 2, values.mean(), values.std(ddof=1) / 3**0.5)
+    assert np.allclose(bars.get_segments()[1][:, 1], [low, high])
+
+
+def test_regret_against_an_option_of_a_policy(sweep):
+    figure = sweep.plot(x="scale", round=10)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["noise=0.1", "noise=0.5"]
+    axes = figure.axes[0]
+    assert axes.get_ylabel() == "regret after 10 rounds"
+    (bars,) = axes.containers
+    assert bars.get_label() == "UCB1"
+    level = [line for line in axes.lines if line.get_label() == "LinUCB"]
+    assert len(set(level[0].get_ydata())) == 1
+    assert level[0].get_color() == sweep.plot().axes[0].lines[2].get_color()
+
+
+def test_facets_and_choices(sweep):
+    figure = sweep.plot(x="noise", facet="policy")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["UCB1", "LinUCB"]
+    figure = sweep.plot(where={"noise": "0.5", "policy": "UCB1"})
+    assert len(figure.axes) == 1
+    assert len(figure.axes[0].lines) == 2
+    assert [t.get_text() for t in sweep.plot(x="policy").axes[0].get_xticklabels()] == [
+        "UCB1",
+        "LinUCB",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"x": "nose"}, "x: got 'nose', wanted one of round, problem, noise, policy, scale"),
+        ({"facet": "nose"}, "facet: got 'nose'"),
+        ({"facet": []}, "also tell apart noise"),
+        ({"where": {"noise": 3}}, "where"),
+        ({"where": {"nose": 3}}, "where: got 'nose'"),
+        ({"round": 7}, "round"),
+        ({"round": 7, "x": "noise"}, "round: got 7"),
+    ],
+)
+def test_pictures_that_cannot_be_drawn(sweep, options, expected):
+    with pytest.raises(rolf.RolfError, match=expected):
+        sweep.plot(**options)
+
+
+def test_too_many_panels(tmp_path):
+    cells = [cell("a", noise) for noise in range(13)]
+    sweep = made_up(tmp_path, np.ones((13, 2, 1)), cells=cells)
+    with pytest.raises(rolf.RolfError, match="13 panels of noise"):
+        sweep.plot()
+
+
+# --- commands ---
+
+TOML = """
+title = "small"
+rounds = 40
+runs = 3
+
+[problems.paper]
+arms = 5
+size = 6
+grid = { noise = [0.1, 0.5] }
+
+[policies]
+ucb1 = { grid = { scale = [0.1, 1.0] } }
+LinUCB = { policy = "linucb", setting = "tuned" }
+"""
+
+
+def test_the_commands(tmp_path):
+    path, out = tmp_path / "plan.toml", tmp_path / "out"
+    path.write_text(TOML)
+    options = (path, "--out", out)
+    shown = command("sweep", *options, "--dry-run")
+    assert shown.exit_code == 0
+    assert "6 cells, 18 runs, of which 0 are done; 6 tasks to do" in shown.output
+    assert not out.exists()
+    done = command("sweep", *options, "--backend", "threads", "--jobs", 1)
+    assert done.exit_code == 0, done.output
+    assert "small: regret after 40 rounds" in done.output
+    assert "paper, noise=0.5" in done.output
+    assert len(pandas.read_csv(out / "summary.csv")) == 6
+    assert set(pandas.read_csv(out / "comparison.csv").columns) >= {"behind", "low", "high", "tied"}
+    again = command("sweep", *options, "--dry-run")
+    assert "of which 18 are done; 0 tasks to do" in again.output
+    picture = tmp_path / "x.svg"
+    words = ("plot", out, "--x", "scale", "--where", "noise=0.5", "--out", picture)
+    assert command(*words).exit_code == 0
+    assert picture.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--x", "nose"), "--x: got 'nose'"),
+        (("--where", "noise"), "NAME=VALUE"),
+        (("--facet", "nose"), "--facet: got 'nose'"),
+    ],
+)
+def test_mistakes_in_commands_name_the_option(sweep, words, expected):
+    done = command("plot", sweep.folder, *words)
+    assert done.exit_code == 1
+    assert expected in str(done.exception)
+
+
+def test_options_of_sweeps_are_refused_for_a_single_result(tmp_path):
+    done = command("plot", tmp_path / "x.parquet", "--x", "noise")
+    assert "the folder of a sweep" in str(done.exception)
