@@ -231,9 +231,8 @@ def test_the_bootstrap_resamples_the_ratio():
 def test_overlap_is_refused_for_the_reason_that_holds():
     weights = np.r_[np.full(50, 0.2), np.full(50, 0.3)]
     for certain, expected in ((51, "probability 1 for 51%"), (50, "weights of 0.25 on average")):
-        chances = np.r_[np.ones(certain), np.full(100 - certain, 0.5)]
         with pytest.raises(rolf.RolfError, match=expected):
-            check_overlap("p", Overlap.of(weights, chances))
+            check_overlap("p", Overlap.of(weights, certain))
 
 
 def test_rounded_probabilities_are_no_reason_to_refuse():
@@ -250,11 +249,12 @@ def test_the_variance_that_weights_would_have():
     weights = rule / chances
     expected = [chances[i] @ weights[i] ** 2 - (chances[i] @ weights[i]) ** 2 for i in (0, 1)]
     logged_chances = chances[[0, 1], played]
-    assert expected_variances(rule, played, logged_chances) == pytest.approx(expected)
+    own = weights[[0, 1], played]
+    assert expected_variances(rule, played, logged_chances, own) == pytest.approx(expected)
     rules = np.array([rule, rule])
-    assert expected_variances(rules, played, logged_chances) == pytest.approx(expected)
-    certain = np.array([1.0, 0.0, 0.0])
-    assert expected_variances(certain, played, np.ones(2)).tolist() == [0.0, 0.0]
+    assert expected_variances(rules, played, logged_chances, own) == pytest.approx(expected)
+    certain, own = np.array([1.0, 0.0, 0.0]), np.array([1.0, 0.0])
+    assert expected_variances(certain, played, np.ones(2), own).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("seldom", [0, 1])

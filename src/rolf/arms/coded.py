@@ -46,12 +46,14 @@ class Lookup:
         self._known = {str(label): position for position, label in enumerate(arms.labels)}
         self._labels: list[str] | None = None
         self._table = np.zeros(0, dtype=np.int64)
+        self.complete = True  # whether all labels of the last call are known
 
     def __call__(self, codes: IntArray, labels: list[str]) -> IntArray:
         if labels is not self._labels:
             self._labels = labels
             places = [self._known.get(label, -1) for label in labels]
             self._table = np.array(places, dtype=np.int64)
+            self.complete = -1 not in places
         return self._table[codes]
 
     def some(self) -> str:

@@ -39,6 +39,8 @@ NOT_WINDOWS = b"\x81\x8d\x8f\x90\x9d"
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 #: bytes of CSV that are looked at, and rows of Parquet that are read, at a time
 BLOCK, BATCH = 1 << 22, 1 << 16
+#: rows that are worked on at a time, so few that a column of them stays close to the processor
+SLICE = 1 << 16
 
 
 def read_table(path: str | Path, text: Sequence[str] = ()) -> pa.Table:
@@ -289,10 +291,9 @@ def numbers(
         values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         values = written_numbers(column.to_pylist())
-    finite = np.isfinite(values)
-    if finite.all():
+    if np.isfinite(values.sum()):
         return np.asarray(values, dtype=np.float64)
-    bad_rows = np.flatnonzero(~finite)
+    bad_rows = np.flatnonzero(~np.isfinite(values))
     if optional:
         empty = column.is_null().to_numpy(zero_copy_only=False)[bad_rows]
         bad_rows = bad_rows[~empty]

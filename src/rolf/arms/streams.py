@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rolf.arms.files import (
-    BATCH,
+    SLICE,
     MAX_ROWS,
     PARQUET,
     check_bytes,
@@ -30,7 +30,6 @@ from rolf.arms.files import (
 )
 from rolf.errors import InvalidArgument, RolfError
 from rolf.extras import require
-from rolf.types import IntArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,29 +55,31 @@ class Batch(NamedTuple):
     """Some rows: for each the file it is from, and its place there, from 0."""
 
     paths: tuple[str, ...]
-    files: IntArray  # (n,): which of the paths
-    places: IntArray
+    files: Any  # (n,): which of the paths; None if there is only one
+    places: Any  # (n,): a range, or an array
     rows: Any  # a RecordBatch or a Table of PyArrow's
 
     @property
     def size(self) -> int:
-        return int(self.places.size)
+        return len(self.places)
 
     def where(self, row: int) -> tuple[str, int]:
         """The file of a row and its number as people count: from 1, and in CSV the header is
         row 1."""
-        path = self.paths[int(self.files[row])]
+        path = self.paths[0 if self.files is None else int(self.files[row])]
         return path, int(self.places[row]) + (1 if is_parquet(path) else 2)
 
     def slice(self, start: int, stop: int) -> Batch:
         """Only the rows from one to another."""
+        files = None if self.files is None else self.files[start:stop]
         rows = self.rows.slice(start, stop - start)
-        return Batch(self.paths, self.files[start:stop], self.places[start:stop], rows)
+        return Batch(self.paths, files, self.places[start:stop], rows)
 
     def filter(self, mask: Any) -> Batch:
         """Only some rows; ``mask`` is an array of PyArrow's."""
         kept = mask.to_numpy(zero_copy_only=False)
-        return Batch(self.paths, self.files[kept], self.places[kept], self.rows.filter(mask))
+        files = None if self.files is None else self.files[kept]
+        return Batch(self.paths, files, np.asarray(self.places)[kept], self.rows.filter(mask))
 
 
 class Part(NamedTuple):
@@ -96,8 +97,8 @@ class Part(NamedTuple):
         """Its rows, some at a time, with these columns; text of Parquet as dictionaries."""
         wanted = list(dict.fromkeys([*columns, *([self.order] if self.order else [])]))
         if self.held is not None:
-            path, zeros = self.pieces[0].path, np.broadcast_to(0, self.rows)
-            batches = iter([Batch((path,), zeros, np.arange(self.rows), self.held)])
+            path = self.pieces[0].path
+            batches = iter([Batch((path,), None, range(self.rows), self.held)])
         else:
             batches = (batch for piece in self.pieces for batch in _piece_batches(piece, wanted))
         if self.order is None:
@@ -288,20 +289,24 @@ def _piece_batches(piece: Piece, columns: Sequence[str]) -> Iterator[Batch]:
     with _parquet_errors(piece.path):
         with parquet.ParquetFile(piece.path) as file:
             kinds = {field.name: field.type for field in file.schema_arrow}
+            metadata = file.metadata
         texts = [name for name in columns if is_text(kinds[name])]
         with parquet.ParquetFile(
-            piece.path, read_dictionary=texts, buffer_size=BUFFER, pre_buffer=False
+            piece.path,
+            metadata=metadata,
+            read_dictionary=texts,
+            buffer_size=BUFFER,
+            pre_buffer=False,
         ) as file:
             done = piece.first
-            size = max(1, min(BATCH, CELLS // max(len(columns), 1)))
+            size = max(1, min(SLICE, CELLS // max(len(columns), 1)))
             for batch in file.iter_batches(
                 size, row_groups=[piece.group], columns=list(columns), use_threads=False
             ):
                 check_bytes(piece.path, batch.nbytes)
-                places = np.arange(done, done + batch.num_rows)
+                places = range(done, done + batch.num_rows)
                 done += batch.num_rows
-                zeros = np.broadcast_to(0, batch.num_rows)
-                yield Batch((piece.path,), zeros, places, batch)
+                yield Batch((piece.path,), None, places, batch)
 
 
 # --- order -------------------------------------------------------------------------------------

@@ -127,28 +127,31 @@ def exact_share(count: float, size: float, tails: FloatArray) -> tuple[float, fl
     return float(low), float(betaincinv(count + 1.0, size - count, tails[1]))
 
 
-def expected_variances(rule: FloatArray, played: IntArray, chances: FloatArray) -> FloatArray:
+def expected_variances(
+    rule: FloatArray, played: IntArray, chances: FloatArray, weights: FloatArray
+) -> FloatArray:
     """The variance of the importance weight of every decision (n,), if the arms that were not
     played shared the rest of the chance equally.
 
     Large weights that are rare may not have come up: what came up would then vary too little. The
     rule's chances are (K,) or (n, K); what is certain had no rest to share.
     """
+    squares = weights * weights
+    squares *= chances  # the square of the rule's chance, over the log's
     if rule.ndim == 1:
-        squares = rule * rule
-        own, others = squares[played], np.maximum(squares.sum() - squares, 0.0)[played]
+        others = np.maximum((rule * rule).sum() - rule * rule, 0.0) * (rule.size - 1)
+        others = others[played]
     else:
-        own = rule[np.arange(played.size), played] ** 2
-        others = np.maximum((rule**2).sum(axis=-1) - own, 0.0)
-    rest = (1.0 - chances) / (rule.shape[-1] - 1)
-    if chances.max(initial=0.0) < 1.0:
-        others /= rest
-    else:
-        others = np.divide(others, rest, out=np.zeros(own.size), where=rest > 0.0)
-    own /= chances
-    own += others
-    own -= 1.0
-    return np.asarray(np.maximum(own, 0.0, out=own))
+        others = (rule**2).sum(axis=1) - squares * chances
+        others = np.maximum(others, 0.0) * (rule.shape[1] - 1)
+    rest = 1.0 - chances
+    if rest.min(initial=1.0) <= 0.0:
+        certain = rest <= 0.0
+        rest[certain], others[certain] = 1.0, 0.0
+    others /= rest
+    squares += others
+    squares -= 1.0
+    return np.asarray(np.maximum(squares, 0.0, out=squares))
 
 
 def check_overlap(label: str, seen: Overlap) -> None:

@@ -19,6 +19,8 @@ from rolf.evaluation.sums import Overlap, Spread, Sums, Weights, sums_of
 from rolf.types import FloatArray, IntArray
 
 DRAWS = 1000  # per round, for the chances of Thompson sampling
+#: decisions of a section above which the most common reward is looked for in a sample
+MANY = 1 << 17
 
 
 class Rule(NamedTuple):
@@ -112,35 +114,52 @@ def added(tallies: Iterable[Tally]) -> Tally:
 def tally(plan: Plan, section: Section) -> Tally:
     """Add up a section of a log."""
     lookup = Lookup(plan.arms)
+    many = section.stop - section.start > MANY
     rows = section.part.rows(section.start, section.stop, plan.features)
-    return added(_tally_rows(plan, each, each.positions(lookup)) for each in rows)
+    return added(_tally_rows(plan, each, each.positions(lookup), many) for each in rows)
 
 
-def _tally_rows(plan: Plan, rows: Rows, positions: IntArray) -> Tally:
+def _tally_rows(plan: Plan, rows: Rows, positions: IntArray, many: bool) -> Tally:
     rewards, chances = rows.rewards, rows.chances
     contexts = contexts_of(rows.columns, plan.arms, rows.size) if plan.features else None
-    history = History(positions, rewards, np.zeros((0, 0)), chances)
     varying = logged = None
     if plan.varying and contexts is not None:
         varying = VaryingTotals.of(contexts, positions, rewards, plan.level)
+    least = float(chances.min())
+    if math.isnan(least):
+        least = float(np.fmin.reduce(chances, initial=math.inf))
+    certain = 0
+    if not chances.max() < 1.0:
+        certain = int(np.count_nonzero(chances >= 1.0))
     sums = {}
     if plan.centre is not None:
+        deviations = rewards - plan.centre
         ones = Weights.of(None, rewards, plan.common)
-        logged = sums_of(plan.centre, rewards - plan.centre, ones, keep=plan.keep)
-        for rule in plan.rules:
-            of_rule = _rule_chances(rule, contexts)
-            sums[rule.label] = _weigh(plan, rule, of_rule, rows, positions, contexts)
-    least = float(np.fmin.reduce(chances))
+        logged = sums_of(plan.centre, deviations, ones, keep=plan.keep)
+        sums = {
+            rule.label: _weigh(plan, rule, rows, positions, contexts, certain)
+            for rule in plan.rules
+        }
     return Tally(
-        arm_totals(plan.arms.count, history, plan.level),
-        Spread.of(rewards),
-        math.inf if math.isnan(least) else least,
-        int(np.count_nonzero(chances >= 1.0)),
+        _totals(plan, positions, rewards),
+        Spread.of(rewards, sample=many),
+        least,
+        certain,
         0 if rows.defaults is None else int(rows.defaults.sum()),
         varying,
         logged,
         sums,
     )
+
+
+def _totals(plan: Plan, positions: IntArray, rewards: FloatArray) -> ArmTotals:
+    """Per arm; squares are only needed to learn from."""
+    if plan.centre is None:
+        history = History(positions, rewards, np.zeros((0, 0)), np.zeros(0))
+        return arm_totals(plan.arms.count, history, plan.level)
+    counts = np.bincount(positions, minlength=plan.arms.count).astype(np.float64)
+    sums = np.bincount(positions, rewards - plan.level, plan.arms.count)
+    return ArmTotals(counts, sums, np.zeros(plan.arms.count), plan.level)
 
 
 def _rule_chances(rule: Rule, contexts: Contexts | None) -> FloatArray:
@@ -156,17 +175,18 @@ def _rule_chances(rule: Rule, contexts: Contexts | None) -> FloatArray:
 def _weigh(
     plan: Plan,
     rule: Rule,
-    chances: FloatArray,
     rows: Rows,
     played: IntArray,
     contexts: Contexts | None,
+    certain: int,
 ) -> RuleSums:
     """The sums of a fixed rule by ips, snips and dr."""
+    chances = _rule_chances(rule, contexts)
     each = np.arange(rows.size) if chances.ndim == 2 else None
     own = chances[played] if each is None else chances[each, played]
     weights = own / rows.chances
-    variances = expected_variances(chances, played, rows.chances)
-    overlap = Overlap.of(weights, rows.chances, variances)
+    variances = expected_variances(chances, played, rows.chances, weights)
+    overlap = Overlap.of(weights, certain, variances)
     if plan.limit < math.inf:
         weights = np.minimum(weights, plan.limit)
     centre, sums = float(plan.centre or 0.0), Weights.of(weights, rows.rewards, plan.common)
@@ -185,7 +205,8 @@ def _weigh(
             x += (model * chances).sum(axis=1) - centre
         else:
             assert rule.model is not None
-            x = weights * (rows.rewards - rule.model[played])
+            x = rows.rewards - rule.model[played]
+            x *= weights
             x += float((rule.model * chances).sum()) - centre
         values[name] = sums_of(centre, x, sums, scale, plan.keep)
     return RuleSums(overlap, values)

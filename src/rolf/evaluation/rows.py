@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.arms.coded import Coder, Lookup
-from rolf.arms.files import BATCH, numbers
+from rolf.arms.files import SLICE, numbers
 from rolf.arms.streams import Batch, Part
 from rolf.arms.table import Arms
 from rolf.errors import InvalidArgument
@@ -105,7 +105,7 @@ class Rows(NamedTuple):
     def positions(self, lookup: Lookup) -> IntArray:
         """The positions of the arms in a table."""
         out = lookup(self.codes, self.labels)
-        if out.size and out.min() < 0:
+        if not lookup.complete and out.size and out.min() < 0:
             row = int(np.argmax(out < 0))
             got = f"no row for arm {self.labels[self.codes[row]]!r} of the log"
             if self.batch is not None:
@@ -169,8 +169,8 @@ class LogPart(NamedTuple):
         first = 0
         for rows in [self.held] if self.held is not None else self._read(features):
             low, high = max(start - first, 0), min(stop - first, rows.size)
-            for each in range(low, high, BATCH):
-                yield rows.slice(each, min(each + BATCH, high))
+            for each in range(low, high, SLICE):
+                yield rows.slice(each, min(each + SLICE, high))
             first += rows.size
             if first >= stop:
                 return
@@ -195,10 +195,11 @@ def read_rows(batch: Batch, layout: Layout, coder: Coder, features: bool) -> Row
         path = batch.paths[0]
         return numbers(path, batch.rows, name, optional=optional, where=batch.where)
 
-    chances = np.full(batch.size, math.nan)
-    if layout.probability is not None:
+    if layout.probability is None:
+        chances = np.full(batch.size, math.nan)
+    else:
         chances = column(layout.probability, optional=True)
-        if batch.size and not (np.fmin.reduce(chances) > 0.0 and np.fmax.reduce(chances) <= 1.0):
+        if not (chances.min(initial=1.0) > 0.0 and chances.max(initial=1.0) <= 1.0):
             wrong = np.flatnonzero((chances <= 0.0) | (chances > 1.0))
             for row in wrong[:1].tolist():  # none if all are empty
                 path, number = batch.where(row)

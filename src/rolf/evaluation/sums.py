@@ -13,8 +13,8 @@ import numpy as np
 
 from rolf.types import FloatArray
 
-#: rewards of a batch that are looked at to find the most common one; of more, every so many-th
-SAMPLE = 1 << 14
+#: how many of some rewards are looked at to find the most common one, where they are very many
+SAMPLE = 1 << 8
 #: candidates for the most common reward
 CANDIDATES = 1 << 12
 #: where there are more distinct rewards than candidates, the share that makes one common
@@ -60,6 +60,11 @@ class Sums(NamedTuple):
         return max(self.xx - 2.0 * step * self.xs + step * step * self.ss, 0.0)
 
 
+def product(a: FloatArray, b: FloatArray) -> float:
+    """The sum of a_i b_i; ``@`` may split it over threads, and round differently."""
+    return float(np.einsum("i,i->", a, b))
+
+
 class Weights(NamedTuple):
     """Importance weights, and their sums."""
 
@@ -76,7 +81,7 @@ class Weights(NamedTuple):
             return cls(None, size, size, size if odd is None else float(np.count_nonzero(odd)))
         total = float(values.sum())
         apart = total if odd is None else float(values[odd].sum())
-        return cls(values, total, float((values * values).sum()), apart)
+        return cls(values, total, product(values, values), apart)
 
 
 def sums_of(
@@ -87,15 +92,15 @@ def sums_of(
     keep: bool = False,
 ) -> Sums:
     """The sums of x_i, for a scale s_i that is 1 by default."""
-    size, first, squares = x.size, float(x.sum()), float((x * x).sum())
+    size, first = x.size, float(x.sum())
     s, xs, ss = float(size), first, float(size)
     if scale is not None:
-        s, xs, ss = float(scale.sum()), float((x * scale).sum()), float((scale * scale).sum())
+        s, xs, ss = float(scale.sum()), product(x, scale), product(scale, scale)
     kept = ()
     if keep:
         ones = np.ones(size) if scale is None else scale
         kept = ((x + centre * ones, ones),)
-    return Sums(centre, size, first, s, squares, xs, ss, *weights[1:], kept)
+    return Sums(centre, size, first, s, product(x, x), xs, ss, *weights[1:], kept)
 
 
 class Overlap(NamedTuple):
@@ -110,20 +115,13 @@ class Overlap(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        weights: FloatArray,
-        chances: FloatArray | None = None,
-        variances: FloatArray | None = None,
+        cls, weights: FloatArray, certain: int = 0, variances: FloatArray | None = None
     ) -> Overlap:
-        """Of the weights of some decisions, the chances of their arms in the log, and variances
-        that are to be expected."""
-        return cls(
-            weights.size,
-            float(weights.sum()),
-            float((weights * weights).sum()),
-            0.0 if variances is None else float(variances.sum()),
-            0 if chances is None else int(np.count_nonzero(chances >= 1.0)),
-        )
+        """Of the weights of some decisions, how many of these were certain, and the variances that
+        are to be expected."""
+        variance = 0.0 if variances is None else float(variances.sum())
+        square = product(weights, weights)
+        return cls(weights.size, float(weights.sum()), square, variance, certain)
 
     @property
     def effective(self) -> float:
@@ -149,11 +147,13 @@ class Spread(NamedTuple):
     exact: bool
 
     @classmethod
-    def of(cls, rewards: FloatArray) -> Spread:
-        step = 1 if rewards.size <= SAMPLE else rewards.size // (SAMPLE // 4) | 1
+    def of(cls, rewards: FloatArray, sample: bool = False) -> Spread:
+        """Of some rewards; with ``sample`` the common ones of every so many-th."""
+        step = rewards.size // SAMPLE | 1 if sample else 1
         values, counts = np.unique(rewards[::step], return_counts=True)
         low, high = float(rewards.min()), float(rewards.max())
-        return cls(low, high, values, counts.astype(float), int(counts.sum()), True)._pruned()
+        spread = cls(low, high, values, counts.astype(float), int(counts.sum()), True)
+        return spread._pruned(SAMPLE // 8 if sample else CANDIDATES)
 
     def plus(self, other: Spread) -> Spread:
         """Together with that of more rewards."""
@@ -167,13 +167,13 @@ class Spread(NamedTuple):
             counts,
             self.size + other.size,
             self.exact and other.exact,
-        )._pruned()
+        )._pruned(CANDIDATES)
 
-    def _pruned(self) -> Spread:
-        """With no more candidates than may be kept; the least count is taken off all."""
-        if self.values.size <= CANDIDATES:
+    def _pruned(self, most: int) -> Spread:
+        """With no more candidates than this; the largest count of the others is taken off all."""
+        if self.values.size <= most:
             return self
-        least = np.partition(self.counts, -CANDIDATES - 1)[-CANDIDATES - 1]
+        least = np.partition(self.counts, -most - 1)[-most - 1]
         kept = self.counts > least
         counts = self.counts[kept] - least
         return self._replace(values=self.values[kept], counts=counts, exact=False)

@@ -166,7 +166,8 @@ def logged_uplift(
     else:
         rule[control] = 1.0
         weights = rule[arms] / chances
-    overlap = Overlap.of(weights, chances, expected_variances(rule, arms, chances))
+    variances = expected_variances(rule, arms, chances, rule[arms] / chances)
+    overlap = Overlap.of(weights, int(np.count_nonzero(chances >= 1.0)), variances)
     try:
         check_overlap("the control", overlap)
     except InvalidArgument:
