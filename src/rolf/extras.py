@@ -6,7 +6,14 @@ from importlib import import_module
 
 from rolf.errors import MissingExtra
 
-EXTRAS = {"matplotlib": "plots", "pandas": "all", "pyarrow": "files", "scipy": "analysis"}
+EXTRAS = {
+    "matplotlib": "plots",
+    "pandas": "all",
+    "pyarrow": "files",
+    "scipy": "analysis",
+    "distributed": "cluster",
+    "ray": "cluster",
+}
 
 
 def require(module: str, purpose: str) -> None:

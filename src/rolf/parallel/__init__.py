@@ -1,0 +1,85 @@
+"""Independent tasks on the cores of this machine, on a Dask cluster or on Ray, through joblib.
+
+What travels are bytes that are pickled and unpickled here, so that all backends take the same
+functions and raise the same errors. Nothing is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from rolf.checks import one_of, whole
+from rolf.errors import InvalidArgument
+
+#: processes of this machine, threads of this process, a Dask cluster, a Ray cluster
+BACKENDS = ("local", "threads", "dask", "ray")
+
+Task = TypeVar("Task")
+
+
+def check_backend(backend: str, jobs: int | None = None, address: str | None = None) -> None:
+    """Raise an error if these arguments of ``completed`` are not acceptable."""
+    one_of("backend", backend, *BACKENDS)
+    if jobs is not None:
+        whole("jobs", jobs, 1)
+    if address is None:
+        return
+    if backend not in ("dask", "ray"):
+        expected = f"no address, since the backend {backend!r} is this machine"
+        raise InvalidArgument("address", address, expected)
+    if not isinstance(address, str) or not address:
+        raise InvalidArgument("address", address, "the address of a cluster, such as host:8786")
+
+
+def completed(
+    function: Callable[[Task], Any],
+    tasks: Sequence[Task],
+    *,
+    backend: str = "local",
+    jobs: int | None = None,
+    address: str | None = None,
+) -> Iterator[tuple[int, Any]]:
+    """Call a function with every task; yield ``(index of the task, result)`` as they finish.
+
+    Function, tasks and results are pickled (by cloudpickle, so that a function or class of a
+    notebook will do), except for threads. A task whose worker dies is run again, a few times. An
+    error that the function raises stops everything and is raised here. Closing the iterator, or an
+    interrupt, stops without waiting for the tasks that run.
+
+    Args:
+        function: of one task; called twice with the same task, it gives the same result.
+        tasks: one call each.
+        backend: "local", processes of this machine; "threads" of this process, for compiled
+            code that releases the GIL; "dask"; or "ray".
+        jobs: how many tasks run at the same time; by default as many as there are cores.
+        address: of a Dask scheduler (``tcp://host:8786``) or of a Ray cluster (``host:6379``,
+            or ``auto`` for the one on this machine). By default the
+            cluster that this process is connected to or, if there is none, one that is started
+            on this machine, and ends with this process or with ``shutdown()``.
+    """
+    check_backend(backend, jobs, address)
+    return _completed(function, tasks, backend, jobs, address)
+
+
+def _completed(
+    function: Callable[[Any], Any],
+    tasks: Sequence[Any],
+    backend: str,
+    jobs: int | None,
+    address: str | None,
+) -> Iterator[tuple[int, Any]]:
+    if not len(tasks):
+        return
+    from rolf.parallel.clusters import open_workers
+    from rolf.parallel.dispatch import run_all
+
+    yield from run_all(function, tasks, open_workers(backend, jobs, address))
+
+
+def shutdown() -> None:
+    """End the clusters on this machine that calls have started, and leave the others."""
+    import sys
+
+    if (clusters := sys.modules.get("rolf.parallel.clusters")) is not None:
+        clusters.leave()

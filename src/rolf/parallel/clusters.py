@@ -1,0 +1,219 @@
+"""Which workers a call means: those of this machine, or of a cluster that is joined or started."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from joblib import cpu_count
+
+from rolf.errors import InvalidArgument, RolfError
+from rolf.extras import require
+from rolf.parallel.backends import ATTEMPTS, Dask, Ray, Threads, Workers
+from rolf.parallel.worker import ONE_THREAD
+
+#: seconds in which a cluster has to answer, and in which its first worker has to be there
+PATIENCE = 10.0
+#: bytes of shared memory for results, of a Ray cluster that is started here
+RESULTS = 256 * 2**20
+
+#: clusters that were joined or started here: what they were asked for, and how to leave them
+_joined: dict[tuple[str, str | None, int | None], tuple[Any, Callable[[], None]]] = {}
+
+
+def open_workers(backend: str, jobs: int | None, address: str | None) -> Workers:
+    """The workers of a backend."""
+    if backend == "local":
+        return _processes(jobs or cpu_count())
+    if backend == "threads":
+        count = jobs or cpu_count()
+        return Workers(lambda: Threads(count), count, 2 * count, pickles=False)
+    return (_dask if backend == "dask" else _ray)(jobs, address)
+
+
+def leave() -> None:
+    """Leave all clusters; those that were started here end."""
+    while _joined:
+        _, end = _joined.popitem()[1]
+        end()
+
+
+atexit.register(leave)
+
+
+def _abandon(wanted: tuple[str, str | None, int | None]) -> None:
+    """End a cluster that is busy, which takes seconds, without waiting for it."""
+    if wanted in _joined:
+        threading.Thread(target=_joined.pop(wanted)[1]).start()
+
+
+def _processes(count: int) -> Workers:
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+    from joblib.parallel import LokyBackend
+
+    def backend() -> Any:
+        return LokyBackend(inner_max_num_threads=1, nesting_level=0)
+
+    return Workers(backend, count, 2 * count, deaths=(BrokenProcessPool,))
+
+
+# --- Dask ---
+
+
+def _dask(jobs: int | None, address: str | None) -> Workers:
+    require("distributed", "the backend dask")
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.client import FutureCancelledError
+
+    client, end = _dask_client(jobs, address)
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError as error:
+        raise _unreachable(address, "a Dask scheduler with workers", error) from None
+    cores = sum(client.nthreads().values())
+    return Workers(
+        lambda: Dask(client, jobs or cores, end),
+        jobs or cores,
+        jobs or 2 * cores,
+        retries=True,
+        deaths=(KilledWorker,),
+        losses=(CancelledError, FutureCancelledError),
+    )
+
+
+def _dask_client(jobs: int | None, address: str | None) -> tuple[Any, Callable[[], None] | None]:
+    """A client and, if the cluster is ours, how to end it."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    address = address or dask.config.get("scheduler-address", None)
+    if address is None:
+        with suppress(ValueError):  # nobody has joined a cluster
+            return Client.current(), None
+    wanted = "dask", address, None if address else jobs
+    known = _joined.get(wanted)
+    if known is not None and known[0].status == "running":
+        return known[0], None if address else lambda: _abandon(wanted)
+    if address is not None:
+        client = _connected_dask(address)
+        _joined[wanted] = client, client.close
+        return client, None
+    cluster = LocalCluster(
+        n_workers=jobs or cpu_count(),
+        threads_per_worker=1,
+        dashboard_address="127.0.0.1:0",
+        env=ONE_THREAD,
+        silence_logs=logging.CRITICAL,
+    )
+    client = Client(cluster, set_as_default=False)
+
+    def close() -> None:
+        client.close()
+        cluster.close()
+
+    _joined[wanted] = client, close
+    return client, lambda: _abandon(wanted)
+
+
+def _connected_dask(address: str) -> Any:
+    from distributed import Client
+
+    try:
+        _probe(address)
+        return _soon(lambda: Client(address, timeout=PATIENCE, set_as_default=False))
+    except (OSError, ValueError, TypeError) as error:
+        raise _unreachable(address, "a Dask scheduler", error) from None
+
+
+# --- Ray ---
+
+
+def _ray(jobs: int | None, address: str | None) -> Workers:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    require("ray", "the backend ray")
+    import ray
+
+    _join_ray(jobs, address)
+    remote = ray.remote(_call_batch).options(
+        num_cpus=1, max_retries=ATTEMPTS - 1, runtime_env={"env_vars": ONE_THREAD}
+    )
+    count = jobs or int(ray.cluster_resources().get("CPU", 1))
+    return Workers(
+        lambda: Ray(remote, count),
+        count,
+        jobs or 2 * count,
+        retries=True,
+        deaths=(ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError),
+        losses=(ray.exceptions.RaySystemError, ray.exceptions.ObjectLostError),
+    )
+
+
+def _call_batch(batch: Callable[[], Any]) -> Any:
+    return batch()
+
+
+def _join_ray(jobs: int | None, address: str | None) -> None:
+    import ray
+
+    wanted = "ray", address, None if address else jobs
+    if ray.is_initialized():
+        if wanted in _joined or (address is None and not any(k[0] == "ray" for k in _joined)):
+            return
+        for key in [key for key in _joined if key[0] == "ray"]:
+            _joined.pop(key)[1]()
+    address = address or os.environ.get("RAY_ADDRESS")
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    try:
+        if address is None:
+            ray.init(
+                address="local",
+                num_cpus=jobs or cpu_count(),
+                include_dashboard=False,
+                object_store_memory=RESULTS,
+                **quiet,
+            )
+        else:
+            _probe(address)
+            _soon(lambda: ray.init(address=address, **quiet))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _unreachable(address or "local", "a Ray cluster", error) from None
+    _joined[wanted] = None, ray.shutdown
+
+
+# --- addresses ---
+
+
+def _probe(address: str) -> None:
+    """Raise an OSError at once if nobody listens at an address."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+
+
+def _soon(connect: Callable[[], Any]) -> Any:
+    """What a function returns, or a TimeoutError: it may wait for ever for the wrong server."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(connect())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future.result(PATIENCE)
+
+
+def _unreachable(address: str | None, what: str, error: Exception) -> RolfError:
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    expected = f"{what} that answers within {PATIENCE:g} seconds ({reason})"
+    return InvalidArgument("address", address, expected)
