@@ -12,11 +12,21 @@ from rolf.errors import InvalidArgument
 from rolf.types import IntArray
 
 
+def rewarded(batch: Batch, reward: str) -> Batch:
+    """The rows of a batch that have a reward."""
+    column = batch.rows.column(reward)
+    if not column.null_count:
+        return batch
+    valid = column.is_valid()
+    return batch.filter(valid.combine_chunks() if hasattr(valid, "chunks") else valid)
+
+
 class Coder:
     """Names as positions in a list of distinct names, which is the same one from batch to batch
-    as long as it can be."""
+    as long as it can be; with ``empty``, -1 where there is none, which else is an error."""
 
-    def __init__(self) -> None:
+    def __init__(self, empty: bool = False) -> None:
+        self._empty = empty
         self._dictionary: Any = None
         self._labels: list[str] = []
 
@@ -28,7 +38,7 @@ class Coder:
             column = column.combine_chunks()
         if isinstance(column, pa.ChunkedArray):  # as older versions leave it
             column = pa.concat_arrays(column.chunks)
-        if column.null_count:
+        if column.null_count and not self._empty:
             path, row = batch.where(int(np.argmin(column.is_valid().to_numpy(False))))
             raise InvalidArgument(f"{path}: {name}", f"nothing in row {row}", "an arm")
         if not pa.types.is_dictionary(column.type):
@@ -36,7 +46,8 @@ class Coder:
         if self._dictionary is None or not column.dictionary.equals(self._dictionary):
             self._dictionary = column.dictionary
             self._labels = column.dictionary.cast(pa.string()).to_pylist()
-        return column.indices.to_numpy(zero_copy_only=False), self._labels
+        indices = column.indices.fill_null(-1) if column.null_count else column.indices
+        return indices.to_numpy(zero_copy_only=False), self._labels
 
 
 class Lookup:

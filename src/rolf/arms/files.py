@@ -297,10 +297,9 @@ def numbers(
     if optional:
         empty = column.is_null().to_numpy(zero_copy_only=False)[bad_rows]
         bad_rows = bad_rows[~empty]
-        if is_text(column.type):
-            bad_rows = [row for row in bad_rows.tolist() if column[row].as_py() != ""]
-    if len(bad_rows):
-        row = int(bad_rows[0])
+    for row in bad_rows.tolist():
+        if optional and column[row].as_py() == "":
+            continue
         value = column[row].as_py()
         shown = "nothing" if value in (None, "") else repr(value)
         file, number = (path, row + 1) if where is None else where(row)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rolf.arms.files import (
-    SLICE,
     MAX_ROWS,
     PARQUET,
+    SLICE,
     check_bytes,
     check_columns,
     check_kinds,
@@ -129,13 +129,16 @@ class Stream:
             table = read_table(path, text)
             self._table: pa.Table | None = table
             self.names: list[str] = table.column_names
+            schema = table.schema
             self.metadata: dict[bytes, bytes] = table.schema.metadata or {}
             self._footers: list[Any] = []
         else:
             self._table = None
             self._footers = [_footer(each) for each in self._files]
+            schema = self._footers[0].schema.to_arrow_schema()
             self.names = self._footers[0].schema.names
             self.metadata = self._footers[0].metadata or {}
+        self._kinds = {field.name: field.type for field in schema}
         check_columns(path, self.names)
 
     @cached_property
@@ -144,6 +147,12 @@ class Stream:
         if self._table is not None:
             return int(self._table.num_rows)
         return sum(footer.num_rows for footer in self._footers)
+
+    def counts(self, name: str) -> bool:
+        """Whether a column holds whole numbers."""
+        import pyarrow as pa
+
+        return name in self._kinds and pa.types.is_integer(self._kinds[name])
 
     def check_files(self, columns: Sequence[str]) -> None:
         """Raise if a file of a folder lacks one of these columns."""
@@ -185,7 +194,7 @@ class Stream:
         counts = [self._statistics(piece, column) for piece in part.pieces]
         if any(each is None or not each.has_null_count for each in counts):
             return None
-        return sum(each.null_count for each in counts)
+        return sum(int(each.null_count) for each in counts)
 
     @cached_property
     def _pieces(self) -> list[list[Piece]]:

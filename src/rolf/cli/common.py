@@ -47,6 +47,14 @@ DEFAULT_REWARD = Annotated[
 REWARD_AFTER = Annotated[
     float | None, typer.Option(help="Seconds until a decision gets the default reward.")
 ]
+JOBS = Annotated[int | None, typer.Option(min=1, help="Workers; all cores by default.")]
+BACKEND = Annotated[
+    str, typer.Option(help="Where runs are played: local, threads, dask or ray; same numbers.")
+]
+ADDRESS = Annotated[
+    str | None,
+    typer.Option(help="Address of a Dask scheduler or a Ray cluster; default: start one here."),
+]
 #: how a policy is named on the command line, for help texts
 POLICY = "A policy: its name in the catalogue, an entry point, or package.module:Class"
 

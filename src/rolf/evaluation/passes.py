@@ -87,14 +87,15 @@ class Tally(NamedTuple):
     rules: dict[str, RuleSums]
 
     def plus(self, other: Tally) -> Tally:
-        totals = [mine + more for mine, more in zip(self.totals, other.totals[:3], strict=False)]
+        mine, more = self.totals, other.totals
+        sums, squares = mine.sums + more.sums, mine.squares + more.squares
         varying, logged = self.varying, self.logged
         if varying is not None and other.varying is not None:
             varying = varying.plus(other.varying)
         if logged is not None and other.logged is not None:
             logged = logged.plus(other.logged)
         return Tally(
-            ArmTotals(*totals, self.totals.level),
+            ArmTotals(mine.counts + more.counts, sums, squares, mine.level),
             self.spread.plus(other.spread),
             min(self.least, other.least),
             self.certain + other.certain,
@@ -158,7 +159,7 @@ def _totals(plan: Plan, positions: IntArray, rewards: FloatArray) -> ArmTotals:
         history = History(positions, rewards, np.zeros((0, 0)), np.zeros(0))
         return arm_totals(plan.arms.count, history, plan.level)
     counts = np.bincount(positions, minlength=plan.arms.count).astype(np.float64)
-    sums = np.bincount(positions, rewards - plan.level, plan.arms.count)
+    sums = np.bincount(positions, rewards - plan.level, plan.arms.count).astype(np.float64)
     return ArmTotals(counts, sums, np.zeros(plan.arms.count), plan.level)
 
 

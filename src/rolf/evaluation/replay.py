@@ -124,32 +124,32 @@ def replay(
     if not isinstance(policies, Mapping):
         policies = {name: name for name in policies}
     entries = read_policies(policies)
-    log = log if isinstance(log, Log) else open_log(log)
-    cut = _checked_cut(log, arms, entries, split)
-    if interval == "bootstrap" and len(log) - cut > MAX_RESAMPLED:
+    opened = log if isinstance(log, Log) else open_log(log)
+    cut = _checked_cut(opened, arms, entries, split)
+    if interval == "bootstrap" and len(opened) - cut > MAX_RESAMPLED:
         expected = f'"normal" for more than {MAX_RESAMPLED:,} decisions'
         raise InvalidArgument("interval", interval, expected)
     weighted = [name for name in chosen if name != "replay"]
     replayed = "replay" in chosen
     refusals: dict[str, InvalidArgument] = {}
-    if weighted and log.unknown_chances:
+    if weighted and opened.unknown_chances:
         expected = 'the chance of every decision; without it, only the estimator "replay" works'
-        error = InvalidArgument("log", _without_chances(log), expected)
+        error = InvalidArgument("log", _without_chances(opened), expected)
         refusals[", ".join(weighted)] = error
         weighted = []
-    if replayed and log.contextual and log.unknown_chances:
-        refusals["replay"] = InvalidArgument("log", _without_chances(log), NEEDS_CHANCES)
+    if replayed and opened.contextual and opened.unknown_chances:
+        refusals["replay"] = InvalidArgument("log", _without_chances(opened), NEEDS_CHANCES)
         replayed = False
     if not weighted and not replayed:
         raise next(iter(refusals.values()))
 
-    study = Study(log, arms, entries, seed, cut, workers)
+    study = Study(opened, arms, entries, seed, cut, workers)
     keep = interval == "bootstrap"
     with progress_bar(progress, TICKS * (1 + replayed) * len(entries), "evaluating") as advance:
         tick = Ticker(advance, ", ".join(entry.label for entry in entries), TICKS * len(entries))
         seen = study.evaluate(weighted, limit, keep, tick)
         accepted = study.replay(seen, keep, advance, TICKS) if replayed else {}
-    if weighted and seen.certain == len(log):
+    if weighted and seen.certain == len(opened):
         error = InvalidArgument("log", "probability 1 for every decision", NEEDS_OVERLAP)
         refusals[", ".join(weighted)] = error
         weighted = []
@@ -174,8 +174,8 @@ def replay(
     caveats = score.caveats() + [f"{what} left out: {error}" for what, error in refusals.items()]
     for text in caveats:
         warnings.warn(text, RolfWarning, stacklevel=2)
-    notes = _notes(log, cut, log.defaults + seen.defaults, bool(weighted))
-    return Evaluation(rows, level, len(log), notes + caveats)
+    notes = _notes(opened, cut, opened.defaults + seen.defaults, bool(weighted))
+    return Evaluation(rows, level, len(opened), notes + caveats)
 
 
 # --- arguments -------------------------------------------------------------------------------

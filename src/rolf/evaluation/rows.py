@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.arms.coded import Coder, Lookup
+from rolf.arms.coded import Coder, Lookup, rewarded
 from rolf.arms.files import SLICE, numbers
 from rolf.arms.streams import Batch, Part
 from rolf.arms.table import Arms
@@ -185,10 +185,7 @@ class LogPart(NamedTuple):
 
 def read_rows(batch: Batch, layout: Layout, coder: Coder, features: bool) -> Rows:
     """The decisions of a batch that have a reward; a bad value is named by its file and row."""
-    rewards = batch.rows.column(layout.reward)
-    if rewards.null_count:
-        valid = rewards.is_valid()
-        batch = batch.filter(valid.combine_chunks() if hasattr(valid, "chunks") else valid)
+    batch = rewarded(batch, layout.reward)
     codes, labels = coder(batch, layout.arm)
 
     def column(name: str, optional: bool = False) -> FloatArray:

@@ -7,7 +7,7 @@ functions that no library splits over threads.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,8 +40,8 @@ class Sums(NamedTuple):
 
     def plus(self, other: Sums) -> Sums:
         """With the sums of more decisions, about the same centre."""
-        added = (mine + more for mine, more in zip(self[1:], other[1:], strict=True))
-        return Sums(self.centre, *added)
+        pairs: Any = zip(self[1:], other[1:], strict=True)
+        return Sums(self.centre, *(mine + more for mine, more in pairs))
 
     @property
     def value(self) -> float:
@@ -96,7 +96,7 @@ def sums_of(
     s, xs, ss = float(size), first, float(size)
     if scale is not None:
         s, xs, ss = float(scale.sum()), product(x, scale), product(scale, scale)
-    kept = ()
+    kept: tuple[tuple[FloatArray, FloatArray], ...] = ()
     if keep:
         ones = np.ones(size) if scale is None else scale
         kept = ((x + centre * ones, ones),)
@@ -129,7 +129,8 @@ class Overlap(NamedTuple):
         return self.w**2 / self.ww
 
     def plus(self, other: Overlap) -> Overlap:
-        return Overlap(*(mine + more for mine, more in zip(self, other, strict=True)))
+        pairs: Any = zip(self, other, strict=True)
+        return Overlap(*(mine + more for mine, more in pairs))
 
 
 class Spread(NamedTuple):
@@ -159,7 +160,8 @@ class Spread(NamedTuple):
         """Together with that of more rewards."""
         both = np.concatenate([self.values, other.values])
         values, places = np.unique(both, return_inverse=True)
-        counts = np.bincount(places, np.concatenate([self.counts, other.counts]), values.size)
+        weights = np.concatenate([self.counts, other.counts])
+        counts = np.bincount(places, weights, values.size).astype(np.float64)
         return Spread(
             min(self.low, other.low),
             max(self.high, other.high),
