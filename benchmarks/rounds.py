@@ -77,7 +77,8 @@ def in_engine(cls: type[rolf.Policy], problem: Problem, rounds: int) -> Callable
         policy = cls(problem.features, seed=0)
         rng = np.random.default_rng(0)
         start = time.perf_counter()
-        loop(policy.params, policy._state, problem.params, everything, policy._rng, rng, regret)
+        own = policy.params, policy._state, problem.params, everything, policy._rng
+        loop(*own, rng, regret, 0, 0.0)
         return (time.perf_counter() - start) / rounds * 1e6
 
     return work

@@ -180,7 +180,8 @@ def test_all_policies_of_a_run_see_the_same_noise():
             heard.setdefault(self.step, []).append(reward - problem.means[decision])
 
     problem = FAMILY.draw(0)
-    rolf.simulate({"a": (Spy, {"step": 1}), "b": (Spy, {"step": 3})}, problem, rounds=50, runs=1)
+    spies = {"a": (Spy, {"step": 1}), "b": (Spy, {"step": 3})}
+    rolf.simulate(spies, problem, rounds=50, runs=1, backend="threads")
     assert np.allclose(heard[1], heard[3])
     assert np.std(heard[1]) == pytest.approx(0.1, rel=0.4)
 

@@ -303,7 +303,8 @@ def test_playing_does_not_wear_a_problem_out():
         policy = rolf.RoLFVarying(problem.features, seed=0)
         out = np.empty(50)
         rngs = np.random.default_rng(1)
-        play(policy.params, policy._state, problem.params, np.arange(4), policy._rng, rngs, out)
+        own = policy.params, policy._state, problem.params, np.arange(4), policy._rng
+        play(*own, rngs, out, 0, 0.0)
         regrets.append(out)
     assert (regrets[0] == regrets[1]).all()
     assert (problem.bias == before).all()

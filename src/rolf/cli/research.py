@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 import rolf
-from rolf.cli.common import make_table, print_table
+from rolf.cli.common import ADDRESS, BACKEND, JOBS, make_table, print_table
 from rolf.errors import InvalidArgument, RolfError
 from rolf.extras import require
 
@@ -44,7 +44,9 @@ def reproduce(
     runs: Annotated[int | None, typer.Option(min=1, help="Runs of every panel.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Horizon of every panel.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Workers; all cores by default.")] = None,
+    jobs: JOBS = None,
+    backend: BACKEND = "local",
+    address: ADDRESS = None,
     setting: Annotated[str, typer.Option(help="Baselines: paper, tuned or both.")] = "both",
     resume: Annotated[bool, typer.Option("--resume", help="Keep panels already done.")] = False,
 ) -> None:
@@ -61,6 +63,8 @@ def reproduce(
         rounds=rounds,
         seed=seed,
         jobs=jobs,
+        backend=backend,
+        address=address,
         setting=setting,
         resume=resume,
     )
@@ -74,7 +78,12 @@ def simulate(
     rounds: Annotated[int | None, typer.Option(help="Horizon; overrides the file.")] = None,
     runs: Annotated[int | None, typer.Option(help="Runs; overrides the file.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed; overrides the file.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Workers; all cores by default.")] = None,
+    points: Annotated[
+        int | None, typer.Option(min=1, help="Keep only so many rounds, evenly spread.")
+    ] = None,
+    jobs: JOBS = None,
+    backend: BACKEND = "local",
+    address: ADDRESS = None,
 ) -> None:
     """Play the policies in a TOML file and write a picture, a table and the data.
 
@@ -90,7 +99,10 @@ def simulate(
         rounds=plan.rounds if rounds is None else rounds,
         runs=plan.runs if runs is None else runs,
         seed=plan.seed if seed is None else seed,
+        points=points,
         jobs=jobs,
+        backend=backend,
+        address=address,
     )
     result.config["title"] = plan.title
     summary, stem = result.summary(), config.stem

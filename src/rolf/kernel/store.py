@@ -2,7 +2,8 @@
 
 Numba's own cache keeps an index per function, which two processes that compile at the same time
 can overwrite, and loads whatever it finds. Here a file's name says what it holds, it is written at
-once or not at all, and it starts with a checksum: a damaged file counts as missing.
+once or not at all, and it starts with a checksum: a damaged file counts as missing. Of processes
+that need the same code at the same time one compiles it, and the others wait for its file.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from numba.core.serialize import dumps
 
 from rolf.kernel.cache import PRIVATE, Folders
 from rolf.kernel.trust import is_private
+from rolf.kernel.turns import Turn
 
 #: bytes of the checksum
 CHECKSUM = hashlib.sha256().digest_size
@@ -58,6 +60,7 @@ class DiskCache(NullCache):  # type: ignore[misc]
         self._kept = folders is not None  # what comes from a notebook is not
         self._title = title
         self._started = 0.0
+        self._turn = Turn()
 
     @property
     def cache_path(self) -> str | None:
@@ -71,6 +74,19 @@ class DiskCache(NullCache):  # type: ignore[misc]
         else:
             target.refresh()
         key = self._key(signature, target.codegen())
+        found = self._find(key, target)
+        if found is None and self._folders.write is not None:
+            self._turn.take(self._folders.write / f"{self._file_name(key)}.lock")
+            found = self._find(key, target)  # somebody else may have been faster
+        if found is not None:
+            self._turn.give()
+            return found
+        self._before_compiling()
+        logger.warning("compiling %s (once) ...", self._title)  # somebody has to wait for it
+        self._started = time.perf_counter()
+        return None
+
+    def _find(self, key: tuple[Any, ...], target: Any) -> Any:
         for folder in self._folders.read:
             content = _read(folder / self._file_name(key))
             if content is None:
@@ -79,13 +95,16 @@ class DiskCache(NullCache):  # type: ignore[misc]
                 stored, payload = _Loader(io.BytesIO(content)).load()
                 if stored == key:
                     return CompileResult._rebuild(target, *payload)
-        self._before_compiling()
-        logger.warning("compiling %s (once) ...", self._title)  # somebody has to wait for it
-        self._started = time.perf_counter()
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep code that has just been compiled."""
+        try:
+            self._save(signature, result)
+        finally:
+            self._turn.give()
+
+    def _save(self, signature: Any, result: Any) -> None:
         compilations.append(self._title)
         logger.info("%s compiled in %.1f s", self._title, time.perf_counter() - self._started)
         folder = self._folders.write

@@ -32,6 +32,18 @@ def check_backend(backend: str, jobs: int | None = None, address: str | None = N
         raise InvalidArgument("address", address, "the address of a cluster, such as host:8786")
 
 
+def pickled(what: str, value: Any) -> bytes:
+    """A value as it travels to workers; an error that says what cannot."""
+    import cloudpickle
+
+    try:
+        out: bytes = cloudpickle.dumps(value)
+    except Exception as error:
+        expected = f"something that can be pickled ({type(error).__name__}: {error})"
+        raise InvalidArgument(what, value, expected) from error
+    return out
+
+
 def completed(
     function: Callable[[Task], Any],
     tasks: Sequence[Task],

@@ -6,6 +6,7 @@ import atexit
 import logging
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -142,9 +143,10 @@ def _ray(jobs: int | None, address: str | None) -> Workers:
     require("ray", "the backend ray")
     import ray
 
-    _join_ray(jobs, address)
+    here = _join_ray(jobs, address)
+    path = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))} if here else {}
     remote = ray.remote(_call_batch).options(
-        num_cpus=1, max_retries=ATTEMPTS - 1, runtime_env={"env_vars": ONE_THREAD}
+        num_cpus=1, max_retries=ATTEMPTS - 1, runtime_env={"env_vars": {**ONE_THREAD, **path}}
     )
     count = jobs or int(ray.cluster_resources().get("CPU", 1))
     return Workers(
@@ -161,16 +163,17 @@ def _call_batch(batch: Callable[[], Any]) -> Any:
     return batch()
 
 
-def _join_ray(jobs: int | None, address: str | None) -> None:
+def _join_ray(jobs: int | None, address: str | None) -> bool:
+    """Join a cluster, or start one; whether it is one that was started here."""
     import ray
 
+    address = address or os.environ.get("RAY_ADDRESS")
     wanted = "ray", address, None if address else jobs
     if ray.is_initialized():
         if wanted in _joined or (address is None and not any(k[0] == "ray" for k in _joined)):
-            return
+            return address is None and wanted in _joined
         for key in [key for key in _joined if key[0] == "ray"]:
             _joined.pop(key)[1]()
-    address = address or os.environ.get("RAY_ADDRESS")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if address is None:
@@ -187,6 +190,7 @@ def _join_ray(jobs: int | None, address: str | None) -> None:
     except (OSError, ValueError, RuntimeError) as error:
         raise _unreachable(address or "local", "a Ray cluster", error) from None
     _joined[wanted] = None, ray.shutdown
+    return address is None
 
 
 # --- addresses ---

@@ -9,10 +9,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-import cloudpickle
 from joblib import Parallel, delayed
 
-from rolf.errors import InvalidArgument, RolfError
+from rolf.errors import RolfError
+from rolf.parallel import pickled as to_bytes
 from rolf.parallel.backends import ATTEMPTS, Workers
 from rolf.parallel.worker import Outcome, call, call_pickled
 
@@ -28,7 +28,7 @@ def run_all(
     function: Callable[[Any], Any], tasks: Sequence[Any], workers: Workers
 ) -> Iterator[tuple[int, Any]]:
     """The index and the result of every task, as they finish."""
-    target = _pickled("function", function) if workers.pickles else function
+    target = to_bytes("function", function) if workers.pickles else function
     done = bytearray(len(tasks))
     deaths: Counter[int] = Counter()
     while not all(done):
@@ -61,7 +61,7 @@ def _calls(
     for number in numbers:
         started.add(number)
         if isinstance(target, bytes):
-            task = _pickled(f"tasks[{number}]", tasks[number])
+            task = to_bytes(f"tasks[{number}]", tasks[number])
             yield delayed(call_pickled)(target, number, task)
         else:
             yield delayed(call)(target, number, tasks[number])
@@ -82,15 +82,6 @@ def _outcomes(calls: Iterator[Any], workers: Workers) -> Generator[Outcome, None
         with warnings.catch_warnings():  # joblib's, that results are not used
             warnings.simplefilter("ignore", UserWarning)
             outputs.close()
-
-
-def _pickled(what: str, value: Any) -> bytes:
-    try:
-        out: bytes = cloudpickle.dumps(value)
-    except Exception as error:
-        expected = f"something that can be pickled ({type(error).__name__}: {error})"
-        raise InvalidArgument(what, value, expected) from error
-    return out
 
 
 def _result(outcome: Outcome, pickled: bool) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from rolf.plots.style import COLOURS as COLOURS
 from rolf.plots.style import GREY, add_grid, figure_of, line_styles, literal, new_figure
 from rolf.plots.style import save as save
-from rolf.types import FloatArray
+from rolf.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +32,12 @@ class Curves(NamedTuple):
     high: FloatArray
     runs: int
     policies: Sequence[str] = ()  # their names in the catalogue, where known
+    points: IntArray | None = None  # the rounds that the columns belong to, if not all
+
+    @property
+    def rounds(self) -> IntArray:
+        """The round of every column, from 1."""
+        return np.arange(1, self.mean.shape[1] + 1) if self.points is None else self.points
 
     @property
     def styles(self) -> list[tuple[str, Any]]:
@@ -43,13 +49,18 @@ class Curves(NamedTuple):
         return [int(index) for index in np.argsort(-self.mean[:, -1], kind="stable")]
 
 
-def curves_of(labels: Sequence[str], regret: FloatArray, policies: Sequence[str] = ()) -> Curves:
+def curves_of(
+    labels: Sequence[str],
+    regret: FloatArray,
+    policies: Sequence[str] = (),
+    points: IntArray | None = None,
+) -> Curves:
     """Mean, standard deviation and quantiles over the runs of regret (policies, runs, rounds)."""
     mean = regret.mean(axis=1)
     runs = regret.shape[1]
     std = regret.std(axis=1, ddof=1) if runs > 1 else np.zeros_like(mean)
     low, high = np.quantile(regret, BAND, axis=1)
-    return Curves(list(labels), mean, std, low, high, runs, policies)
+    return Curves(list(labels), mean, std, low, high, runs, policies, points)
 
 
 def regret_figure(
@@ -102,7 +113,7 @@ def panels_figure(
         if index and not stacked:
             axes.set_ylabel("")
         if bounds and (bound := bounds[index]):
-            _draw_bound(axes, *bound, curves.mean.shape[1])
+            _draw_bound(axes, *bound, int(curves.rounds[-1]))
         if not same_policies:
             axes.legend(loc="upper left", frameon=False, fontsize=8, handlelength=2.6)
     heading = textwrap.fill(title, 48 if stacked else 200)
@@ -157,7 +168,7 @@ def setting_figure(
     axes.minorticks_off()
     note = f"mean of {first.runs} runs, bars: one standard error"
     axes.set_xlabel(f"{xlabel}\n({note})" if stacked else xlabel)
-    axes.set_ylabel(f"regret after {first.mean.shape[1]} rounds")
+    axes.set_ylabel(f"regret after {first.rounds[-1]} rounds")
     axes.set_ylim(bottom=0.0)
     axes.set_title(textwrap.fill(title, 48 if stacked else 200), loc="left", fontsize=11)
     add_grid(axes)
@@ -172,8 +183,9 @@ def setting_figure(
 
 def regret_panel(axes: Axes, curves: Curves, *, logarithmic: bool = False) -> None:
     """Draw regret over rounds into one panel, the worst policy first."""
-    rounds = curves.mean.shape[1]
-    shown = np.unique(np.linspace(0, rounds - 1, min(rounds, 600)).astype(int))
+    count = curves.mean.shape[1]
+    shown = np.unique(np.linspace(0, count - 1, min(count, 600)).astype(int))
+    rounds = curves.rounds[shown]
     floor = 0.0
     if logarithmic:
         ends = curves.mean[:, -1]
@@ -183,15 +195,15 @@ def regret_panel(axes: Axes, curves: Curves, *, logarithmic: bool = False) -> No
         colour, style = curves.styles[index]
         line = curves.mean[index, shown]
         label = f"{_legend_text(curves.labels[index])}  ({curves.mean[index, -1]:.0f})"
-        axes.plot(shown + 1, line, color=colour, linestyle=style, linewidth=1.8, label=label)
+        axes.plot(rounds, line, color=colour, linestyle=style, linewidth=1.8, label=label)
         if curves.runs > 1:
             low, high = (
                 np.maximum(band[index, shown], floor) for band in (curves.low, curves.high)
             )
-            axes.fill_between(shown + 1, low, high, color=colour, alpha=0.13, linewidth=0)
+            axes.fill_between(rounds, low, high, color=colour, alpha=0.13, linewidth=0)
     axes.set_xlabel("round")
     axes.set_ylabel("cumulative regret")
-    axes.set_xlim(1, max(rounds, 2))
+    axes.set_xlim(1, max(rounds[-1], 2))
     if logarithmic:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from rolf.checks import one_of
 from rolf.errors import InvalidArgument, RolfError, RolfWarning
+from rolf.parallel import check_backend
 from rolf.plots import regret as plots
 from rolf.progress import progress_bar
 from rolf.report import page
@@ -48,6 +49,8 @@ def reproduce(
     setting: str = "both",
     resume: bool = False,
     progress: bool | None = None,
+    backend: str = "local",
+    address: str | None = None,
 ) -> Path:
     """Reproduce the paper: data, figures and ``report.html`` in the folder ``out``.
 
@@ -61,10 +64,14 @@ def reproduce(
         setting: "paper", "tuned" or "both": which of the paper's panels.
         resume: keep the panels that an interrupted run with the same arguments finished.
         progress: show a progress bar; by default on a terminal.
+        backend: where runs are played, as in ``rolf.simulate``; same numbers.
+        address: of a Dask scheduler or a Ray cluster.
 
     Returns the path of the page.
     """
     chosen = choose_figures(figure, setting)
+    check_backend(backend, jobs, address)
+    workers = {"backend": backend, "jobs": jobs, "address": address}
     folder = Path(out)
     (folder / "data").mkdir(parents=True, exist_ok=True)
     tasks = sum(
@@ -82,9 +89,9 @@ def reproduce(
                     runs=runs or plan.runs,
                     rounds=rounds or plan.rounds,
                     seed=seed,
-                    jobs=jobs,
                     resume=resume,
                     advance=advance,
+                    workers=workers,
                 )
                 played = Played(result.curves(), result.summary(), result.config)
                 done[plan.key][panel.key] = played
@@ -122,9 +129,9 @@ def play_panel(
     runs: int,
     rounds: int,
     seed: int,
-    jobs: int | None,
     resume: bool,
     advance: Callable[[str], None],
+    workers: dict[str, Any],
 ) -> Result:
     """Play one panel, or load it from the file of an earlier run with the same plan."""
     config = {
@@ -156,7 +163,7 @@ def play_panel(
             rounds=rounds,
             runs=runs,
             seed=panel_seed(seed, panel),
-            jobs=jobs,
+            **workers,
             progress=lambda label: advance(f"{figure.key}, {panel.title}"),
         )
     partial = path.with_suffix(".part.parquet")
@@ -178,7 +185,7 @@ def write_curves(curves: plots.Curves, path: Path) -> None:
         writer.writerow(["policy", "round", "mean", "std", low, high, "runs"])
         arrays = (curves.mean, curves.std, curves.low, curves.high)
         for label, *lines in zip(curves.labels, *arrays, strict=True):
-            for round, values in enumerate(zip(*lines, strict=True), start=1):
+            for round, *values in zip(curves.rounds, *lines, strict=True):
                 numbers = [f"{value:.10g}" for value in values]
                 writer.writerow([harmless(label), round, *numbers, curves.runs])
 

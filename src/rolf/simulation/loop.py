@@ -26,25 +26,32 @@ def play(
     policy_rng: Generator,
     problem_rng: Generator,
     regret: FloatArray,
+    first: int,
+    total: float,
 ) -> None:
-    """Play ``regret.size`` rounds and write the cumulative regret into ``regret``."""
-    total = 0.0
-    for round in range(regret.size):
-        features, means, best = look(problem, round, problem_rng)
+    """Play ``regret.size`` rounds, from round ``first`` on, and write the cumulative regret into
+    ``regret``; ``total`` is that of the rounds before."""
+    for step in range(regret.size):
+        features, means, best = look(problem, first + step, problem_rng)
         choice = choose(params, state, features, available, policy_rng)
         reward = respond(problem, means[choice.arm], problem_rng)
         update(params, state, choice, kept_features(params, features, choice.arm), reward)
         total += best - means[choice.arm]
-        regret[round] = total
+        regret[step] = total
 
 
 def play_online(
-    policy: Any, varying: bool, problem: Any, problem_rng: Generator, regret: FloatArray
+    policy: Any,
+    varying: bool,
+    problem: Any,
+    problem_rng: Generator,
+    regret: FloatArray,
+    first: int = 0,
+    total: float = 0.0,
 ) -> None:
     """The same rounds through ``ask`` and ``tell``, for a policy that is any Python object."""
-    total = 0.0
-    for round in range(regret.size):
-        features, means, best = look(problem, round, problem_rng)
+    for step in range(regret.size):
+        features, means, best = look(problem, first + step, problem_rng)
         decision = policy.ask(features=features) if varying else policy.ask()
         arm = getattr(decision, "arm", decision)
         if (
@@ -57,7 +64,7 @@ def play_online(
         reward = respond(problem, means[arm], problem_rng)
         policy.tell(decision, reward)
         total += best - means[arm]
-        regret[round] = total
+        regret[step] = total
 
 
 def play_policy(
@@ -66,10 +73,13 @@ def play_policy(
     problem_rng: Generator,
     regret: FloatArray,
     loop: Callable[..., None] = play,
+    first: int = 0,
+    total: float = 0.0,
 ) -> None:
     """``play`` for a policy of rolf's kind, from where it stands."""
     everything = np.arange(problem.features.shape[0])
-    loop(policy.params, policy._state, problem.params, everything, policy._rng, problem_rng, regret)
+    own = policy.params, policy._state, problem.params, everything, policy._rng
+    loop(*own, problem_rng, regret, first, total)
 
 
 def ready_loop(

@@ -18,7 +18,7 @@ from rolf.extras import require
 from rolf.plots import style
 from rolf.plots.regret import Curves, curves_of, regret_figure
 from rolf.text import format_table, harmless, html_lines, html_table
-from rolf.types import FloatArray
+from rolf.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMAT = "rolf-result"
-VERSION = 1
+#: the version of files that hold every round, and of those that hold some rounds
+VERSION, VERSION_OF_POINTS = 1, 2
 
 
 @dataclass(frozen=True)
@@ -96,17 +97,27 @@ class Result:
 
     Attributes:
         labels: the policies.
-        regret: (policies, runs, rounds), cumulative.
+        regret: (policies, runs, points), cumulative.
         config: problem, policies, rounds, runs, seed and versions, as plain data.
+        points: the rounds after which regret was kept; by default every round, from 1.
     """
 
-    def __init__(self, labels: Sequence[str], regret: FloatArray, config: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        labels: Sequence[str],
+        regret: FloatArray,
+        config: dict[str, Any],
+        points: IntArray | None = None,
+    ) -> None:
         self.labels = list(labels)
         self.regret = regret
         self.config = config
+        every = np.arange(1, regret.shape[2] + 1)
+        self.points: IntArray = every if points is None else np.asarray(points)
+        self._every = np.array_equal(self.points, every)
 
     def __getitem__(self, label: str) -> FloatArray:
-        """Cumulative regret (runs, rounds) of one policy."""
+        """Cumulative regret (runs, points) of one policy."""
         if label not in self.labels:
             raise InvalidArgument("label", label, "one of " + ", ".join(self.labels))
         values: FloatArray = self.regret[self.labels.index(label)]
@@ -114,10 +125,16 @@ class Result:
 
     def summary(self, round: int | None = None) -> Summary:
         """Mean, spread and quantiles over the runs, after ``round`` rounds (all by default)."""
-        rounds = self.regret.shape[2]
-        last = rounds if round is None else whole("round", round, 1, rounds)
+        last = int(self.points[-1])
+        if round is not None:
+            last = whole("round", round, 1, last)
+            if last not in self.points:
+                near = self.points[np.searchsorted(self.points, last)]
+                expected = f"a round after which regret was kept (.points), such as {near}"
+                raise InvalidArgument("round", round, expected)
+        column = int(np.searchsorted(self.points, last))
         rows = []
-        for label, values in zip(self.labels, self.regret[:, :, last - 1], strict=True):
+        for label, values in zip(self.labels, self.regret[:, :, column], strict=True):
             runs = values.size
             spread = float(values.std(ddof=1)) if runs > 1 else 0.0
             quantiles = [float(q) for q in np.quantile(values, [0.0, 0.25, 0.5, 0.75, 1.0])]
@@ -126,8 +143,9 @@ class Result:
         return Summary(rows)
 
     def curves(self) -> Curves:
-        """Mean, spread and quantiles over the runs, for every policy and round."""
-        return curves_of(self.labels, self.regret, self._policies())
+        """Mean, spread and quantiles over the runs, for every policy and round that was kept."""
+        points = None if self._every else self.points
+        return curves_of(self.labels, self.regret, self._policies(), points)
 
     def _policies(self) -> list[str]:
         """The name of each policy, where the configuration says it; otherwise its label."""
@@ -173,7 +191,7 @@ class Result:
         return {
             "policy": np.repeat(np.array(self.labels, dtype=object), runs * rounds),
             "run": np.tile(np.repeat(np.arange(runs), rounds), policies),
-            "round": np.tile(np.arange(1, rounds + 1), policies * runs),
+            "round": np.tile(self.points, policies * runs),
             "regret": self.regret.ravel(),
         }
 
@@ -220,22 +238,27 @@ class Result:
         )
         header = {
             "format": FORMAT,
-            "version": VERSION,
+            "version": VERSION if self._every else VERSION_OF_POINTS,
             "labels": self.labels,
             "config": self.config,
         }
+        if not self._every:
+            header["points"] = self.points.tolist()
         pq.write_table(table.replace_schema_metadata({"rolf": json.dumps(header)}), target)
 
     def _repr_html_(self) -> str:
         return f"{html_lines(self._head())}{self.summary()._repr_html_()}"
 
     def _head(self) -> str:
-        policies, runs, rounds = self.regret.shape
-        return f"Cumulative regret: {policies} policies, {runs} runs, {rounds} rounds"
+        return f"Cumulative regret: {self._size()}"
 
     def __repr__(self) -> str:
-        policies, runs, rounds = self.regret.shape
-        return f"<Result of {policies} policies, {runs} runs, {rounds} rounds>"
+        return f"<Result of {self._size()}>"
+
+    def _size(self) -> str:
+        policies, runs, points = self.regret.shape
+        kept = "" if self._every else f" ({points} of them kept)"
+        return f"{policies} policies, {runs} runs, {self.points[-1]} rounds{kept}"
 
 
 def load_result(path: str | Path) -> Result:
@@ -260,14 +283,18 @@ def load_result(path: str | Path) -> Result:
         written_by_rolf = False
     if not written_by_rolf:
         raise RolfError(f"{path}: was not written by rolf")
-    if header.get("version") != VERSION:
-        raise RolfError(f"{path}: has version {header.get('version')}, this rolf reads {VERSION}")
+    if header.get("version") not in (VERSION, VERSION_OF_POINTS):
+        newest = f"this rolf reads up to {VERSION_OF_POINTS}"
+        raise RolfError(f"{path}: has version {header.get('version')}, {newest}")
     try:
         labels = [str(label) for label in header["labels"]]
         flat = table.column("regret").combine_chunks().flatten().to_numpy(zero_copy_only=False)
         runs = table.num_rows // max(len(labels), 1)
         regret = flat.astype(np.float64, copy=False).reshape(len(labels), runs, -1)
-        return Result(labels, regret, dict(header["config"]))
+        points = np.array(header["points"], dtype=np.int64) if "points" in header else None
+        if points is not None and (points.shape != regret.shape[2:] or (np.diff(points) < 1).any()):
+            raise ValueError("points")
+        return Result(labels, regret, dict(header["config"]), points)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RolfError(f"{path}: is damaged ({error!r})") from error
 

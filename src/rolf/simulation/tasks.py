@@ -7,14 +7,14 @@ the number of workers nor on which other policies are in the call.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
-import os
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,16 @@ import numpy as np
 from rolf.checks import whole
 from rolf.environments.problem import Family, Problem
 from rolf.errors import InvalidArgument, RolfWarning
+from rolf.parallel import check_backend, completed, pickled
 from rolf.policies.base import Policy
 from rolf.progress import progress_bar
 from rolf.simulation.loop import play, play_online, play_policy, ready_loop
 from rolf.simulation.results import Result, versions
 from rolf.simulation.specs import Entry, describe_policies, read_policies
-from rolf.types import FloatArray
+from rolf.types import FloatArray, IntArray
+
+#: rounds that are played at a time: what is kept of them is picked before the next ones
+CHUNK = 65_536
 
 
 def simulate(
@@ -40,6 +44,9 @@ def simulate(
     jobs: int | None = None,
     compiled: bool = True,
     progress: bool | Callable[[str], None] | None = None,
+    points: int | Sequence[int] | None = None,
+    backend: str = "local",
+    address: str | None = None,
 ) -> Result:
     """Play policies against a problem, or against problems drawn from a family.
 
@@ -53,50 +60,46 @@ def simulate(
         rounds: the horizon T.
         runs: independent runs.
         seed: same seed, same result; drawn and recorded if None.
-        jobs: workers; all cores by default.
+        jobs: workers; all cores by default, of this machine or of the cluster.
         compiled: False runs everything as Python, for debugging; same result.
         progress: show a progress bar; by default on a terminal. A function is called with
             the policy's label after each of its runs instead.
+        points: the rounds after which regret is kept, and the last one; or how many of them,
+            evenly spread. Every round by default. Memory does not grow with the other rounds.
+        backend: where runs are played; same result. "local": on the cores of this machine, in
+            threads what is compiled, in processes what is Python. "threads", "dask", "ray": see
+            ``rolf.parallel.completed``.
+        address: of a Dask scheduler or a Ray cluster; by default one is started here.
     """
     entries = read_policies(policies)
     rounds = whole("rounds", rounds, 1)
     runs = whole("runs", runs, 1)
-    jobs = whole("jobs", jobs if jobs is not None else os.cpu_count() or 1, 1)
+    rounds_kept = kept_rounds(points, rounds)
+    check_backend(backend, jobs, address)
     if not hasattr(problem, "draw") and not hasattr(problem, "params"):
         raise InvalidArgument("problem", problem, "a rolf.environments problem or family")
     entropy = seed if seed is not None else int(np.random.SeedSequence().generate_state(1)[0])
     entropy = whole("seed", entropy, 0)
     described = _description(problem)
-    regret = np.empty((len(entries), runs, rounds))
+    regret = np.empty((len(entries), runs, rounds_kept.size))
     started = time.perf_counter()
 
-    loops: dict[str, Callable[..., None]] = {}
+    game = Game(entries, problem, entropy, rounds_kept, compiled)
     for entry in entries:
         first = draw_problem(problem, entropy, 0)
         policy = build_policy(entry, first, entropy, 0)
         if entry.ours:
             _warn(entry, policy, first, rounds)
-        if entry.ours and compiled:
-            loops[entry.label] = ready_loop(entry.build, first, entry.options)
-
-    def run_task(index: int, run: int) -> None:
-        entry = entries[index]
-        loop = loops.get(entry.label, play)
-        play_run(entry, problem, entropy, run, regret[index, run], loop)
+        if backend not in ("local", "threads"):
+            pickled(f"policies[{entry.label!r}]", entry)
+        elif entry.ours and compiled:
+            game.loops[entry.label] = ready_loop(entry.build, first, entry.options)
 
     tasks = [(index, run) for run in range(runs) for index in range(len(entries))]
-    pool = ThreadPoolExecutor(jobs)
     with progress_bar(progress, len(tasks)) as advance:
-        try:
-            todo = {pool.submit(run_task, *task): task for task in tasks}
-            while todo:
-                done, _ = wait(todo, return_when=FIRST_COMPLETED)
-                for future in done:
-                    index, _ = todo.pop(future)
-                    future.result()
-                    advance(entries[index].label)
-        finally:  # after an error or an interruption, without waiting for what still runs
-            pool.shutdown(wait=False, cancel_futures=True)
+        for (index, run), values in _played(game, tasks, backend, jobs, address):
+            regret[index, run] = values
+            advance(entries[index].label)
     config = {
         "problem": described,
         "policies": describe_policies(policies),
@@ -106,7 +109,75 @@ def simulate(
         "versions": versions(),
         "seconds": round(time.perf_counter() - started, 3),
     }
-    return Result([entry.label for entry in entries], regret, config)
+    return Result([entry.label for entry in entries], regret, config, rounds_kept)
+
+
+def kept_rounds(points: int | Sequence[int] | None, rounds: int) -> IntArray:
+    """The rounds after which regret is kept, ascending; the last one always is."""
+    if points is None:
+        return np.arange(1, rounds + 1)
+    if not isinstance(points, Sequence | np.ndarray):
+        count = whole("points", points, 1, rounds)
+        return np.arange(1, count + 1) * rounds // count
+    wanted = {whole("points", each, 1, rounds) for each in points}
+    return np.array(sorted(wanted | {rounds}))
+
+
+# --- the tasks of a simulation, and where they are played --------------------------------------
+
+Task = tuple[int, int]  # a policy's place in the call, and a run
+
+
+@dataclass
+class Game:
+    """What all tasks of a simulation share. Workers get it once, not with every task."""
+
+    entries: list[Entry]
+    problem: Any
+    entropy: int
+    points: IntArray
+    compiled: bool
+    loops: dict[str, Callable[..., None]] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "loops": {}}  # other processes load the compiled code themselves
+
+    def play(self, task: Task) -> FloatArray:
+        """The regret of a policy in a run."""
+        index, run = task
+        entry = self.entries[index]
+        if entry.ours and self.compiled and entry.label not in self.loops:
+            first = draw_problem(self.problem, self.entropy, run)
+            self.loops[entry.label] = ready_loop(entry.build, first, entry.options)
+        loop = self.loops.get(entry.label, play)
+        return play_at(entry, self.problem, self.entropy, run, self.points, loop)
+
+
+def _played(
+    game: Game, tasks: list[Task], backend: str, jobs: int | None, address: str | None
+) -> Iterator[tuple[Task, FloatArray]]:
+    """Tasks and what came of them, as they finish."""
+    shares = {backend: tasks}
+    if backend == "local":  # compiled code leaves the other threads alone, Python does not
+        kinds = ["local" if _needs_process(entry, game) else "threads" for entry in game.entries]
+        shares = {kind: [task for task in tasks if kinds[task[0]] == kind] for kind in set(kinds)}
+    for where, share in shares.items():
+        results = completed(game.play, share, backend=where, jobs=jobs, address=address)
+        for number, values in results:
+            yield share[number], values
+
+
+def _needs_process(entry: Entry, game: Game) -> bool:
+    """Whether it is Python, which threads would play one after the other, and can travel."""
+    if entry.ours or not game.compiled:
+        return False
+    try:
+        pickled(f"policies[{entry.label!r}]", entry)
+    except InvalidArgument as error:
+        reason = f"{error}; it is played in this process, on one core"
+        warnings.warn(reason, RolfWarning, stacklevel=4)
+        return False
+    return True
 
 
 # --- one task: a policy in a run ---------------------------------------------------------------
@@ -137,22 +208,35 @@ def build_policy(entry: Entry, problem: Any, entropy: int, run: int) -> Any:
     return entry.build(problem.features, **options)
 
 
-def play_run(
+def play_at(
     entry: Entry,
     problem: Any,
     entropy: int,
     run: int,
-    regret: FloatArray,
+    points: IntArray,
     loop: Callable[..., None],
-) -> None:
-    """Play one run of one policy; its cumulative regret is written into ``regret``."""
+) -> FloatArray:
+    """Play one run of one policy: its cumulative regret after the rounds ``points``, ascending.
+
+    Memory does not grow with the rounds between them.
+    """
     drawn = draw_problem(problem, entropy, run)
     policy = build_policy(entry, drawn, entropy, run)
     noise = np.random.default_rng(stream(entropy, run, 1))
     if entry.ours:
-        play_policy(policy, drawn, noise, regret, loop)
+        go_on = functools.partial(play_policy, policy, drawn, noise, loop=loop)
     else:
-        play_online(policy, getattr(policy, "varying", False), drawn.params, noise, regret)
+        varying = getattr(policy, "varying", False)
+        go_on = functools.partial(play_online, policy, varying, drawn.params, noise)
+    out, chunk = np.empty(points.size), np.empty(min(CHUNK, int(points[-1])))
+    total = 0.0
+    for first in range(0, int(points[-1]), CHUNK):
+        regret = chunk[: points[-1] - first]
+        go_on(regret, first=first, total=total)
+        total = float(regret[-1])
+        here = slice(*np.searchsorted(points, (first, first + regret.size), side="right"))
+        out[here] = regret[points[here] - first - 1]
+    return out
 
 
 # --- checks ------------------------------------------------------------------------------------

@@ -1,0 +1,52 @@
+"""One process of a machine at a time, by a lock that ends with the process that holds it."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # there are no such locks here: every process has its turn at once
+    fcntl = None  # type: ignore[assignment]
+
+#: seconds after which nobody waits any longer: whoever has the lock is stuck
+LONGEST = 600.0
+
+
+class Turn:
+    """A lock on a file, which is there only while somebody has the lock or waits for it."""
+
+    def __init__(self) -> None:
+        self._held: tuple[int, Path] | None = None
+
+    def take(self, path: Path) -> None:
+        """Wait until nobody else has the lock, and take it."""
+        self.give()  # of an earlier turn that failed
+        if fcntl is None:
+            return
+        with suppress(OSError):  # a full disk, say, or a file system without locks
+            file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            self._held = file, path
+            end = time.monotonic() + LONGEST
+            while not _locked(file) and time.monotonic() < end:
+                time.sleep(0.05)
+
+    def give(self) -> None:
+        """Let the next process have its turn."""
+        if self._held is not None:
+            file, path = self._held
+            self._held = None
+            with suppress(OSError):
+                os.unlink(path)
+            os.close(file)
+
+
+def _locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
