@@ -70,3 +70,12 @@ class Lookup:
     def some(self) -> str:
         """The first few names, in words."""
         return ", ".join(list(self._known)[:5]) + (", ..." if len(self._known) > 5 else "")
+
+    def check(self, positions: IntArray, batch: Batch, name: str) -> None:
+        """Raise if a row of a batch, whose positions are these, has an arm that is unknown."""
+        if not self.complete and positions.size and positions.min() < 0:
+            row = int((positions < 0).argmax())
+            path, number = batch.where(row)
+            label = str(batch.rows.column(name)[row].as_py())
+            expected = f"an arm of the features: there are rows for {self.some()}"
+            raise InvalidArgument(f"{path}: {name}", f"{label!r} in row {number}", expected)

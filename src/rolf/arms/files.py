@@ -272,26 +272,23 @@ def check_columns(source: str | Path, columns: Sequence[str]) -> None:
 
 
 def numbers(
-    path: str | Path,
-    table: Any,
-    name: str,
-    *,
-    optional: bool = False,
-    where: Callable[[int], tuple[str, int]] | None = None,
+    rows: Any, name: str, where: Callable[[int], tuple[str, int]], *, optional: bool = False
 ) -> FloatArray:
     """A column of a table or batch as numbers; an error names the first that is none.
 
-    With ``optional``, cells may be empty; they become NaN. ``where`` says from which file a row
-    is, and its number there.
+    ``where`` says from which file a row is, and its number there. With ``optional``, cells may be
+    empty; they become NaN.
     """
     import pyarrow as pa
 
-    column = table.column(name)
+    column = rows.column(name)
     try:
         values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         values = written_numbers(column.to_pylist())
-    if np.isfinite(values.sum()):
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum()
+    if np.isfinite(total):  # as it is, as a rule, if all of them are
         return np.asarray(values, dtype=np.float64)
     bad_rows = np.flatnonzero(~np.isfinite(values))
     if optional:
@@ -302,9 +299,9 @@ def numbers(
             continue
         value = column[row].as_py()
         shown = "nothing" if value in (None, "") else repr(value)
-        file, number = (path, row + 1) if where is None else where(row)
+        path, number = where(row)
         got = f"{shown} in row {number}"
-        raise InvalidArgument(f"{file}: {name}", got, "a number in every row")
+        raise InvalidArgument(f"{path}: {name}", got, "a number in every row")
     return np.asarray(values, dtype=np.float64)
 
 

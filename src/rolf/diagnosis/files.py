@@ -67,7 +67,7 @@ def diagnose_log(
     batches = (batch for part in parts for batch in _rewarded(part, names))
     if (first := next(batches, None)) is None:
         raise InvalidArgument(f"{path}", "no row with a reward", "rewards")
-    centre = float(numbers("", first.rows, reward, where=first.where).mean())
+    centre = float(numbers(first.rows, reward, first.where).mean())
     function = partial(_evidence, table, names, centre)
     seen: Evidence | None = None
     with progress_bar(progress, len(parts), "reading") as advance:
@@ -103,13 +103,8 @@ def _evidence(table: Arms, columns: _Columns, centre: float, part: Part) -> Evid
     for batch in _rewarded(part, columns):
         codes, labels = coder(batch, columns.arm)
         positions = lookup(codes, labels)
-        if not lookup.complete and positions.min() < 0:
-            row = int((positions < 0).argmax())
-            path, number = batch.where(row)
-            got = f"{labels[codes[row]]!r} in row {number}"
-            expected = f"an arm of the features, such as {lookup.some()}"
-            raise InvalidArgument(f"{path}: {columns.arm}", got, expected)
-        rewards = numbers("", batch.rows, columns.reward, where=batch.where)
+        lookup.check(positions, batch, columns.arm)
+        rewards = numbers(batch.rows, columns.reward, batch.where)
         chances = _chances(batch, columns)
         evidence = Evidence.of(positions, rewards, table.count, centre, chances)
         out = _plus(out, evidence)
@@ -127,7 +122,7 @@ def _chances(batch: Batch, columns: _Columns) -> FloatArray | None:
     name = columns.probability
     if name is None or (columns.optional and batch.rows.column(name).null_count):
         return None
-    chances = numbers("", batch.rows, name, where=batch.where)
+    chances = numbers(batch.rows, name, batch.where)
     if not (chances.min() > 0.0 and chances.max() <= 1.0):
         row = int(((chances <= 0.0) | (chances > 1.0)).argmax())
         path, number = batch.where(row)

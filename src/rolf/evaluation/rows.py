@@ -85,6 +85,7 @@ class Rows(NamedTuple):
     columns: Mapping[str, FloatArray]
     defaults: IntArray | None = None  # 1 where the reward is a default
     batch: Batch | None = None  # from which they were read
+    arm: str = "arm"  # the column of the arms there
 
     @property
     def size(self) -> int:
@@ -100,17 +101,16 @@ class Rows(NamedTuple):
             {name: values[start:stop] for name, values in self.columns.items()},
             None if self.defaults is None else self.defaults[start:stop],
             None if self.batch is None else self.batch.slice(start, stop),
+            self.arm,
         )
 
     def positions(self, lookup: Lookup) -> IntArray:
         """The positions of the arms in a table."""
         out = lookup(self.codes, self.labels)
-        if not lookup.complete and out.size and out.min() < 0:
-            row = int(np.argmax(out < 0))
-            got = f"no row for arm {self.labels[self.codes[row]]!r} of the log"
-            if self.batch is not None:
-                path, number = self.batch.where(row)
-                got += f", in row {number} of {path}"
+        if self.batch is not None:
+            lookup.check(out, self.batch, self.arm)
+        elif not lookup.complete and out.size and out.min() < 0:
+            got = f"no row for arm {self.labels[self.codes[out.argmin()]]!r} of the log"
             expected = f"a row for every arm; there are rows for {lookup.some()}"
             raise InvalidArgument("features", got, expected)
         return out
@@ -189,8 +189,7 @@ def read_rows(batch: Batch, layout: Layout, coder: Coder, features: bool) -> Row
     codes, labels = coder(batch, layout.arm)
 
     def column(name: str, optional: bool = False) -> FloatArray:
-        path = batch.paths[0]
-        return numbers(path, batch.rows, name, optional=optional, where=batch.where)
+        return numbers(batch.rows, name, batch.where, optional=optional)
 
     if layout.probability is None:
         chances = np.full(batch.size, math.nan)
@@ -207,7 +206,7 @@ def read_rows(batch: Batch, layout: Layout, coder: Coder, features: bool) -> Row
     if layout.default is not None:
         defaults = _marked(batch.rows.column(layout.default))
     columns = {new: column(old) for new, old in layout.features.items()} if features else {}
-    return Rows(codes, labels, chances, column(layout.reward), columns, defaults, batch)
+    return Rows(codes, labels, chances, column(layout.reward), columns, defaults, batch, layout.arm)
 
 
 def _marked(column: Any) -> IntArray:

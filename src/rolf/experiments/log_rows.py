@@ -36,8 +36,8 @@ MAX_TAG = 64
 PART = 10_000
 
 Columns = dict[str, list[Any]]
-#: the number of a row as people count
-Number: TypeAlias = Callable[[int], int]
+#: the number of a row as people count, with its file if that is not the one that errors name
+Number: TypeAlias = Callable[[int], str]
 
 
 class LogRows:
@@ -170,7 +170,13 @@ class LogRows:
 
 
 def _numbering(batch: Batch) -> Number:
-    return lambda row: batch.where(row)[1]
+    first = batch.where(0)[0]
+
+    def number(row: int) -> str:
+        path, place = batch.where(row)
+        return f"{place}" if path == first else f"{place} of {path}"
+
+    return number
 
 
 class _Numbers:
@@ -251,7 +257,7 @@ def _check_clocks(path: str, clocks: Any, size: int, number: Number) -> None:
             raise InvalidArgument(f"{path}: clocks", got, expected)
 
 
-def _check_reward(path: str, row: int, reward: Any, policy: Policy) -> None:
+def _check_reward(path: str, row: str, reward: Any, policy: Policy) -> None:
     try:
         policy._number(reward)
     except InvalidArgument as error:
