@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import rolf
+from rolf import parallel
 from rolf.arms import sections, streams
 from rolf.arms.streams import Stream
 from rolf.cli import app
@@ -389,3 +390,4 @@ def test_parts_are_tasks_of_a_dask_cluster(tmp_path):
         where = {"backend": "dask", "address": cluster.scheduler_address}
         assert quiet(rolf.replay, folder, FEATURES, policies, **where).rows == here.rows
         assert diagnose_log(FEATURES, folder, **where) == seen
+        parallel.shutdown()

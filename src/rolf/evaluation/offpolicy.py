@@ -140,7 +140,7 @@ def expected_variances(
     squares *= chances  # the square of the rule's chance, over the log's
     if rule.ndim == 1:
         others = np.maximum((rule * rule).sum() - rule * rule, 0.0) * (rule.size - 1)
-        others = others[played]
+        others = others.take(played)
     else:
         others = (rule**2).sum(axis=1) - squares * chances
         others = np.maximum(others, 0.0) * (rule.shape[1] - 1)

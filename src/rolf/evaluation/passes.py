@@ -184,7 +184,7 @@ def _weigh(
     """The sums of a fixed rule by ips, snips and dr."""
     chances = _rule_chances(rule, contexts)
     each = np.arange(rows.size) if chances.ndim == 2 else None
-    own = chances[played] if each is None else chances[each, played]
+    own = chances.take(played) if each is None else chances[each, played]
     weights = own / rows.chances
     variances = expected_variances(chances, played, rows.chances, weights)
     overlap = Overlap.of(weights, certain, variances)
@@ -206,7 +206,7 @@ def _weigh(
             x += (model * chances).sum(axis=1) - centre
         else:
             assert rule.model is not None
-            x = rows.rewards - rule.model[played]
+            x = rows.rewards - rule.model.take(played)
             x *= weights
             x += float((rule.model * chances).sum()) - centre
         values[name] = sums_of(centre, x, sums, scale, plan.keep)
