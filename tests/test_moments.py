@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 
 from rolf.diagnosis import moments as parts
+from rolf.diagnosis.evidence import Evidence
 from test_diagnostics import draw, problem
+
+
+def moments_of(arms, rewards, count):
+    return Evidence.of(arms, rewards, count, float(rewards.mean())).moments()
 
 
 def prepared(rng, arms, size, share, counts, kind="normal"):
     features, means = problem(rng, arms, size, share)
     means = 0.1 + 0.02 * means if kind == "clicks" else 40 + means
     columns = parts.design(features)
-    moments = parts.moments_of(*draw(rng, means, counts, kind), arms)
+    moments = moments_of(*draw(rng, means, counts, kind), arms)
     return columns, moments
 
 
@@ -22,7 +27,7 @@ def prepared(rng, arms, size, share, counts, kind="normal"):
 
 def test_moments_by_hand():
     """Arm 1 is never played, arm 2 once; deviations of arm 0 are -2, 0, 2."""
-    moments = parts.moments_of(np.array([0, 2, 0, 0]), np.array([1.0, 10.0, 3.0, 5.0]), 3)
+    moments = moments_of(np.array([0, 2, 0, 0]), np.array([1.0, 10.0, 3.0, 5.0]), 3)
     assert moments.counts.tolist() == [3.0, 1.0]
     assert moments.means == pytest.approx([3.0, 10.0])
     assert moments.variances == pytest.approx([4.0, 0.0])
@@ -33,7 +38,7 @@ def test_moments_by_hand():
 def test_arms_with_one_reward_stay_without_a_variance_where_nothing_varies():
     """The floor against rounding is for repeated rewards: one alone says nothing about noise."""
     arms = np.array([0, 0, 1, 1, 2, 2, 3])
-    moments = parts.moments_of(arms, np.array([1.0, 1.0, 5.0, 5.0, 2.0, 2.0, 7.0]), 4)
+    moments = moments_of(arms, np.array([1.0, 1.0, 5.0, 5.0, 2.0, 2.0, 7.0]), 4)
     assert (moments.variances[:3] > 0.0).all()
     assert moments.variances[3] == 0.0
     test = parts.lack_of_fit(parts.design(np.arange(4.0)[:, None]), moments)
@@ -59,7 +64,7 @@ def test_the_fit_is_weighted_by_the_numbers_of_rewards():
     rng = np.random.default_rng(1)
     x, counts = rng.standard_normal(8), rng.integers(1, 30, 8)
     arms = np.repeat(np.arange(8), counts)
-    moments = parts.moments_of(arms, 100 + rng.standard_normal(arms.size), 8)
+    moments = moments_of(arms, 100 + rng.standard_normal(arms.size), 8)
     line = np.polynomial.Polynomial.fit(x, moments.means, 1, w=np.sqrt(counts))
     assert parts.fit_of(parts.design(x[:, None]), moments) == pytest.approx(line(x))
 
@@ -113,7 +118,7 @@ def test_noise_never_falls_below_a_tenth_of_the_pooled_one():
     scales = np.array([0.1, 0.1, 0.1, 0.1, 0.1, 9.0])
     rewards = 10 * x[arms] + scales[arms] * rng.standard_normal(1200)
     columns = parts.design(x[:, None])
-    moments = parts.moments_of(arms, rewards, 6)
+    moments = moments_of(arms, rewards, 6)
     noise = parts.noise_of(columns, moments)
     assert noise == pytest.approx(credibility(columns, moments)[0])
     assert (noise > 0.0).all()

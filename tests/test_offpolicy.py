@@ -12,12 +12,14 @@ import rolf
 from rolf.evaluation.logs import Contexts, Log
 from rolf.evaluation.offpolicy import (
     Scorer,
+    VaryingTotals,
     check_overlap,
     exact_share,
-    expected_variance,
+    expected_variances,
     varying_model,
 )
 from rolf.evaluation.replay import replay
+from rolf.evaluation.sums import Overlap, Spread, Weights, sums_of
 from test_replay import EVEN, FEATURES, logged, quiet
 
 # --- reward models and doubly robust values ------------------------------------------------------
@@ -51,7 +53,9 @@ def test_the_varying_reward_model_is_a_ridge_with_a_bias_per_arm():
     contexts, log, played = varying_log(40)
     predict = ridge(contexts, played[:30], log.rewards[:30])
     at = np.array([5, 31, 39])
-    model = varying_model(contexts, played[:30], log.rewards[:30], at)
+    learned = Contexts(contexts.fixed, contexts.moving[:30])
+    totals = VaryingTotals.of(learned, played[:30], log.rewards[:30], 2.0)
+    model = varying_model(totals, 2.0).means(Contexts(contexts.fixed, contexts.moving[at]))
     assert model == pytest.approx(np.vstack([predict(i) for i in at]))
     biases = model - contexts.moving[at, :, 0]
     assert np.ptp(biases.mean(axis=0)) > 3.0  # features alone would not tell the arms apart
@@ -96,14 +100,23 @@ def test_features_of_the_rounds():
 # --- intervals -----------------------------------------------------------------------------------
 
 
-def score(rewards, *, name="replay", weights=None, terms=None, scale=None, level=0.95):
+def scorer_of(rewards, level=0.95, interval="normal"):
+    return Scorer(level, interval, np.random.default_rng(0), Spread.of(rewards))
+
+
+def ratio(scorer, rewards, *, weights=None, terms=None, scale=None, centre=0.7):
+    """The sums of a ratio of terms, about any centre."""
+    weights = np.ones(rewards.size) if weights is None else weights
+    terms = rewards * weights if terms is None else terms
+    x = terms - centre * (1.0 if scale is None else scale)
+    return sums_of(centre, x, Weights.of(weights, rewards, scorer.common), scale, keep=True)
+
+
+def score(rewards, *, name="replay", level=0.95, **more):
     """The row of one policy, and what is said about it."""
     rewards = np.asarray(rewards, dtype=float)
-    ones = np.ones(rewards.size)
-    scorer = Scorer(level, "normal", np.random.default_rng(0), rewards)
-    weights = ones if weights is None else weights
-    terms = rewards * weights if terms is None else terms
-    row = scorer("p", name, terms, ones if scale is None else scale, weights, rewards)
+    scorer = scorer_of(rewards, level)
+    row = scorer("p", name, ratio(scorer, rewards, **more))
     return row, scorer.caveats()
 
 
@@ -135,9 +148,8 @@ def test_few_rewards_unlike_the_others_have_an_exact_interval(count, common):
     """Clopper and Pearson's, whether the few lie above or below the common reward."""
     rewards = np.full(100, common)
     rewards[:count] = 1.0 - common
-    scorer = Scorer(0.95, "normal", np.random.default_rng(0), np.r_[rewards, 0.0, 1.0])
-    ones = np.ones(100)
-    row = scorer("p", "replay", rewards, ones, ones, rewards)
+    scorer = scorer_of(np.r_[rewards, 0.0, 1.0])
+    row = scorer("p", "replay", ratio(scorer, rewards))
     exact = stats.binomtest(int(rewards.sum()), 100).proportion_ci(0.95, "exact")
     assert (row.low, row.high) == (pytest.approx(exact.low), pytest.approx(exact.high))
     assert scorer.caveats() == [
@@ -199,9 +211,8 @@ def test_fewer_than_fifty_effective_decisions_are_a_caveat():
     ]
     assert score(rewards[1:], name="mean")[1] == []  # of the log itself: it is what it is
     assert score(np.zeros(100), name="mean")[1] == []
-    scorer = Scorer(0.95, "normal", np.random.default_rng(0), np.r_[np.zeros(99), 1.0])
-    ones = np.ones(100)
-    scorer("as logged", "mean", np.zeros(100), ones, ones, np.zeros(100))
+    scorer = scorer_of(np.r_[np.zeros(99), 1.0])
+    scorer("as logged", "mean", ratio(scorer, np.zeros(100)))
     assert scorer.caveats() == []
 
 
@@ -209,8 +220,8 @@ def test_the_bootstrap_resamples_the_ratio():
     """Rewards that are all equal: the ratio is theirs in every resample, however weights vary."""
     weights = np.random.default_rng(5).exponential(size=80)
     rewards = np.full(80, 3.0)
-    scorer = Scorer(0.95, "bootstrap", np.random.default_rng(0), rewards)
-    row = scorer("p", "snips", weights * rewards, weights, weights, rewards)
+    scorer = scorer_of(rewards, interval="bootstrap")
+    row = scorer("p", "snips", ratio(scorer, rewards, weights=weights, scale=weights))
     assert (row.low, row.high) == (pytest.approx(3.0), pytest.approx(3.0))
 
 
@@ -220,16 +231,15 @@ def test_the_bootstrap_resamples_the_ratio():
 def test_overlap_is_refused_for_the_reason_that_holds():
     weights = np.r_[np.full(50, 0.2), np.full(50, 0.3)]
     for certain, expected in ((51, "probability 1 for 51%"), (50, "weights of 0.25 on average")):
-        chances = np.r_[np.ones(certain), np.full(100 - certain, 0.5)]
         with pytest.raises(rolf.RolfError, match=expected):
-            check_overlap("p", weights, chances)
+            check_overlap("p", Overlap.of(weights, certain))
 
 
 def test_rounded_probabilities_are_no_reason_to_refuse():
     """One third as 0.333333: all weights are the same, and 3e-7 from 1."""
-    check_overlap("p", np.full(100, (1 / 3) / 0.3333332))
+    check_overlap("p", Overlap.of(np.full(100, (1 / 3) / 0.3333332)))
     with pytest.raises(rolf.RolfError, match=r"weights of 1\.01 on average"):
-        check_overlap("p", np.full(100, 1.01))
+        check_overlap("p", Overlap.of(np.full(100, 1.01)))
 
 
 def test_the_variance_that_weights_would_have():
@@ -239,11 +249,12 @@ def test_the_variance_that_weights_would_have():
     weights = rule / chances
     expected = [chances[i] @ weights[i] ** 2 - (chances[i] @ weights[i]) ** 2 for i in (0, 1)]
     logged_chances = chances[[0, 1], played]
-    assert expected_variance(rule, played, logged_chances) == pytest.approx(np.mean(expected))
+    own = weights[[0, 1], played]
+    assert expected_variances(rule, played, logged_chances, own) == pytest.approx(expected)
     rules = np.array([rule, rule])
-    assert expected_variance(rules, played, logged_chances) == pytest.approx(np.mean(expected))
-    certain = np.array([1.0, 0.0, 0.0])
-    assert expected_variance(certain, played, np.ones(2)) == 0.0
+    assert expected_variances(rules, played, logged_chances, own) == pytest.approx(expected)
+    certain, own = np.array([1.0, 0.0, 0.0]), np.array([1.0, 0.0])
+    assert expected_variances(certain, played, np.ones(2), own).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("seldom", [0, 1])

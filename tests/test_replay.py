@@ -15,6 +15,7 @@ from rolf.evaluation.logs import Log
 from rolf.evaluation.offpolicy import check_overlap
 from rolf.evaluation.replay import ESTIMATORS, replay
 from rolf.evaluation.result import Evaluation, Value
+from rolf.evaluation.sums import Overlap
 
 MEANS = np.array([0.2, 0.5, 0.35, 0.6, 0.1])
 FEATURES = np.random.default_rng(0).standard_normal((5, 2))
@@ -275,7 +276,7 @@ def test_chance_does_not_refuse_an_honest_log():
     for _ in range(2000):
         weights = np.where(rng.random(500) < 0.02, 50.0, 0.0)
         try:
-            check_overlap("p", weights)
+            check_overlap("p", Overlap.of(weights))
         except rolf.RolfError:
             refused += 1
     assert refused <= 6

@@ -66,9 +66,9 @@ def test_arms_with_categories(tmp_path):
         ("item_id,propensity_score\n1,1\n", "click too"),
         ("a,b\n1,2\n", "arm and reward"),
         ("arm,probability,reward\na,0.5,\n", "without rewards"),
-        ("arm,probability,reward\na,,1\na,often,1\n", "probability: got \"'often' in row 1\""),
+        ("arm,probability,reward\na,,1\na,often,1\n", "probability: got \"'often' in row 3\""),
         ("arm,probability,reward\na,0.5,1\na,0.5,good\n", "reward: got"),
-        ("arm,probability,reward\na,1.5,1\n", "probabilities"),
+        ("arm,probability,reward\na,1.5,1\n", "probability: got '1.5 in row 2'"),
         ("arm,item_id,probability\na,1,0.5\n", "reward too"),
         ("", "neither CSV nor Parquet"),
     ],
@@ -131,7 +131,7 @@ def test_bad_arms_are_named(tmp_path, text, expected):
 def test_rows_without_an_arm_are_named(tmp_path):
     table = pandas.DataFrame({"arm": ["a", None], "probability": [0.5, 0.5], "reward": [1.0, 2.0]})
     table.to_parquet(tmp_path / "log.parquet")
-    with pytest.raises(rolf.RolfError, match="arm: got 'nothing in row 1'"):
+    with pytest.raises(rolf.RolfError, match="arm: got 'nothing in row 2'"):
         read_log(tmp_path / "log.parquet")
 
 

@@ -9,8 +9,9 @@ from scipy import optimize
 import rolf
 from rolf.diagnosis import IGNORE, ROLF, TRUST, UNKNOWN, diagnose
 from rolf.diagnosis import posterior as share
-from rolf.diagnosis.moments import design, moments_of, noise_of
+from rolf.diagnosis.moments import design, noise_of
 from test_diagnostics import draw, problem, ranked
+from test_moments import moments_of
 
 # --- against direct algebra ----------------------------------------------------------------------
 

@@ -247,7 +247,7 @@ def test_a_log_is_imported_only_into_a_policy_that_accepts_its_rewards(tmp_path)
     log = tmp_path / "log.parquet"
     export_log(experiment, log)
     with pytest.raises(
-        InvalidArgument, match=r"reward: got .-3\.0 in row 0., wanted .*from 0 to 1"
+        InvalidArgument, match=r"reward: got .-3\.0 in row 1., wanted .*from 0 to 1"
     ):
         import_log("memory://range-copy", "x", log, policy="beta-ts")
     assert rolf.list_experiments("memory://range-copy") == []
@@ -262,8 +262,8 @@ def test_round_features_that_are_not_numbers_are_refused(tmp_path):
     with log.open(newline="") as file:
         rows = list(csv.DictReader(file))
     for value, error, words in (
-        ("abc", InvalidArgument, "features of row 1"),
-        ("inf", InvalidArgument, "features of row 1"),
+        ("abc", InvalidArgument, "features of row 3"),
+        ("inf", InvalidArgument, "features of row 3"),
         ("", ExperimentError, "lacks features of some arms"),
     ):
         rows[1]["x_2_1"] = value

@@ -98,13 +98,13 @@ def test_impossible_values_are_refused_with_their_row(column, value, tmp_path):
     file = exported(tmp_path)
     values = pq.read_table(file).column(column).to_pylist()
     values[2] = value
-    refused(with_column(file, column, values), f"{column}: .*in row 2")
+    refused(with_column(file, column, values), f"{column}: .*in row 3")
 
 
 @pytest.mark.parametrize("policy", ["rolf-bayes", "rolf-lasso", "ucb"])
 def test_rewards_whose_squares_are_too_large_are_refused(policy, tmp_path):
     file = exported(tmp_path, policy)
-    refused(with_column(file, "reward", [1e308, -1e308, 1.0, 0.0]), "reward: .*row 0.*1e\\+100")
+    refused(with_column(file, "reward", [1e308, -1e308, 1.0, 0.0]), "reward: .*row 1.*1e\\+100")
     again = import_log(
         f"memory://{uuid.uuid4().hex}",
         "x",
@@ -166,7 +166,7 @@ def test_a_policy_with_varying_features_needs_those_of_every_round(tmp_path):
 
 def test_a_policy_that_weighs_by_chances_needs_them(tmp_path):
     file = exported(tmp_path, "drlasso")
-    refused(with_column(file, "probability", [0.5, None, 0.5, 0.5]), "probability: .*row 1")
+    refused(with_column(file, "probability", [0.5, None, 0.5, 0.5]), "probability: .*row 2")
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):

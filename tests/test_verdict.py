@@ -12,8 +12,9 @@ from scipy import stats
 
 import rolf
 from rolf.diagnosis import IGNORE, ROLF, TRUST, UNKNOWN, ArmPart, Diagnosis, Share, diagnose
+from rolf.diagnosis.evidence import Chances
 from rolf.diagnosis.moments import LackOfFit
-from rolf.diagnosis.verdict import chosen_at_random, verdict_of, wilson
+from rolf.diagnosis.verdict import verdict_of, wilson
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_arms_that_do_not_differ_are_the_reason():
     ],
 )
 def test_what_chances_say_about_how_arms_were_chosen(arms, chances, random):
-    assert chosen_at_random(np.array(arms), np.array(chances)) is random
+    assert Chances.of(np.array(arms), np.array(chances), 3).at_random is random
     rewards = [1.0, 2.5, 3.0, 4.0]
     diagnosis = diagnose([[0.0], [1.0], [2.0]], arms, rewards, probabilities=chances)
     assert diagnosis.randomised is random

@@ -5,11 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
+
+#: whether to show a progress bar, by default only on a terminal; or what to call in its place
+Progress: TypeAlias = bool | Callable[[str], None] | None
+#: steps of a bar that counts rows
+STEPS = 200
 
 
 @contextmanager
 def progress_bar(
-    progress: bool | Callable[[str], None] | None, total: int, what: str = "playing"
+    progress: Progress, total: int, what: str = "playing"
 ) -> Iterator[Callable[[str], None]]:
     """A function to call after each step, with a label to show.
 
@@ -44,3 +50,20 @@ def progress_bar(
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(what, total=total)
         yield lambda label: bar.update(task, advance=1, description=f"{what} {label}")
+
+
+@contextmanager
+def counting_bar(progress: Progress, total: int, what: str) -> Iterator[Callable[[int], None]]:
+    """A function to call after some of ``total`` rows, with their number."""
+    steps = min(total, STEPS)
+    with progress_bar(progress, steps, what) as advance:
+        done = seen = 0
+
+        def count(rows: int) -> None:
+            nonlocal done, seen
+            seen += rows
+            while done < steps * seen // total:
+                done += 1
+                advance(f"{seen:,} rows")
+
+        yield count

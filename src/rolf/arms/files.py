@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,8 @@ NOT_WINDOWS = b"\x81\x8d\x8f\x90\x9d"
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 #: bytes of CSV that are looked at, and rows of Parquet that are read, at a time
 BLOCK, BATCH = 1 << 22, 1 << 16
+#: rows that are worked on at a time, so few that a column of them stays close to the processor
+SLICE = 1 << 16
 
 
 def read_table(path: str | Path, text: Sequence[str] = ()) -> pa.Table:
@@ -87,7 +89,8 @@ def _check_size(path: str | Path, rows: int, columns: int) -> None:
         raise InvalidArgument(str(path), f"{columns:,} columns or more", wanted)
 
 
-def _check_bytes(path: str | Path, count: int) -> None:
+def check_bytes(path: str | Path, count: int) -> None:
+    """Raise if rows take more memory than those of a file of this size may."""
     if count > _allowance(path):
         wanted = f"a table of at most {_allowance(path):,} bytes, for a file of this size"
         raise InvalidArgument(str(path), f"{count:,} bytes or more", wanted)
@@ -108,16 +111,13 @@ def _read_parquet(path: Path) -> pa.Table:
     with parquet.ParquetFile(path) as file:
         _check_metadata(path, file.metadata)
         schema = file.schema_arrow
-        for field in schema:
-            if pa.types.is_nested(field.type):
-                expected = "columns of numbers or text"
-                raise InvalidArgument(f"{path}: {field.name}", str(field.type), expected)
-        texts = [each.name for each in schema if _is_text(each.type)]
+        check_kinds(path, schema)
+        texts = [each.name for each in schema if is_text(each.type)]
     with parquet.ParquetFile(path, read_dictionary=texts) as file:
         batches, size = [], 0
         for batch in file.iter_batches(BATCH):
             size += sum(_decoded_size(column) for column in batch.columns)
-            _check_bytes(path, size)
+            check_bytes(path, size)
             batches.append(_without_dictionaries(batch))
         nothing = _without_dictionaries(file.schema_arrow.empty_table())
     table = pa.Table.from_batches(batches) if batches else nothing
@@ -137,17 +137,37 @@ def _without_dictionaries(rows: Any) -> Any:
 
 def _check_metadata(path: str | Path, metadata: Any) -> None:
     _check_size(path, metadata.num_rows, metadata.num_columns)
-    stored = cells = 0
+    groups = [_group_size(metadata.row_group(group)) for group in range(metadata.num_row_groups)]
+    stored, cells = map(sum, zip(*groups, (0, 0), strict=True))
+    check_bytes(path, max(stored, 8 * max(cells, metadata.num_rows)))
+
+
+def check_row_groups(path: str | Path, metadata: Any) -> None:
+    """Raise if a Parquet file says that it cannot even be read one row group at a time."""
+    _check_size(path, 0, metadata.num_columns)
     for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        for i in range(row_group.num_columns):
-            chunk = row_group.column(i)
-            stored += chunk.total_uncompressed_size
-            cells += chunk.num_values
-    _check_bytes(path, max(stored, 8 * max(cells, metadata.num_rows)))
+        check_bytes(path, _group_size(metadata.row_group(group))[0])
 
 
-def _is_text(kind: Any) -> bool:
+def _group_size(group: Any) -> tuple[int, int]:
+    """Bytes of a row group as it is stored, once it is unpacked, and the number of its cells."""
+    columns = [group.column(i) for i in range(group.num_columns)]
+    stored = sum(column.total_uncompressed_size for column in columns)
+    return stored, sum(column.num_values for column in columns)
+
+
+def check_kinds(path: str | Path, schema: Any) -> None:
+    """Raise if a column holds anything but numbers and text."""
+    import pyarrow as pa
+
+    for field in schema:
+        if pa.types.is_nested(field.type):
+            expected = "columns of numbers or text"
+            raise InvalidArgument(f"{path}: {field.name}", str(field.type), expected)
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a type of PyArrow's is that of text."""
     import pyarrow as pa
 
     types = pa.types
@@ -166,7 +186,7 @@ def _decoded_size(column: Any) -> int:
 
     if not pa.types.is_dictionary(column.type):
         return int(column.nbytes)
-    if not _is_text(column.type.value_type):
+    if not is_text(column.type.value_type):
         return 16 * len(column)
     lengths = compute.binary_length(column.dictionary).take(column.indices)
     return 8 * len(column) + int(compute.sum(lengths).as_py() or 0)
@@ -213,7 +233,7 @@ def check_csv(path: Path) -> Layout:
             lines += max(block.count(b"\n"), block.count(b"\r"))
             size += len(block)
             _check_size(path, lines - 1, columns + 1)
-            _check_bytes(path, size)
+            check_bytes(path, size)
             utf8 = utf8 and _fits(decoder, block)
             windows = windows and block.translate(None, NOT_WINDOWS) == block
             if b"\0" in block and not start.startswith(UTF16):
@@ -251,27 +271,38 @@ def check_columns(source: str | Path, columns: Sequence[str]) -> None:
         raise InvalidArgument(f"{source}: columns", f"{twice[0]} twice", "each column once")
 
 
-def numbers(path: str | Path, table: pa.Table, name: str, *, optional: bool = False) -> FloatArray:
-    """A column as numbers; an error names the first value that is not a number.
+def numbers(
+    rows: Any, name: str, where: Callable[[int], tuple[str, int]], *, optional: bool = False
+) -> FloatArray:
+    """A column of a table or batch as numbers; an error names the first that is none.
 
-    With ``optional``, cells may be empty; they become NaN.
+    ``where`` says from which file a row is, and its number there. With ``optional``, cells may be
+    empty; they become NaN.
     """
     import pyarrow as pa
 
-    column = table.column(name)
+    column = rows.column(name)
     try:
-        values = np.array(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         values = written_numbers(column.to_pylist())
-    bad_rows = np.flatnonzero(~np.isfinite(values)).tolist()
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum()
+    if np.isfinite(total):  # as it is, as a rule, if all of them are
+        return np.asarray(values, dtype=np.float64)
+    bad_rows = np.flatnonzero(~np.isfinite(values))
     if optional:
-        bad_rows = [row for row in bad_rows if column[row].as_py() not in (None, "")]
-    if bad_rows:
-        row = bad_rows[0]
+        empty = column.is_null().to_numpy(zero_copy_only=False)[bad_rows]
+        bad_rows = bad_rows[~empty]
+    for row in bad_rows.tolist():
+        if optional and column[row].as_py() == "":
+            continue
         value = column[row].as_py()
         shown = "nothing" if value in (None, "") else repr(value)
-        raise InvalidArgument(f"{path}: {name}", f"{shown} in row {row}", "a number in every row")
-    return values
+        path, number = where(row)
+        got = f"{shown} in row {number}"
+        raise InvalidArgument(f"{path}: {name}", got, "a number in every row")
+    return np.asarray(values, dtype=np.float64)
 
 
 def written_numbers(values: Sequence[Any]) -> FloatArray:

@@ -9,6 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from rolf.cli.common import (
+    ADDRESS,
+    BACKEND,
+    JOBS,
     JSON,
     LOG_FEATURES,
     MISSING,
@@ -26,7 +29,9 @@ commands = typer.Typer()
 
 @commands.command()
 def replay(
-    log: Annotated[Path, typer.Argument(help="Logged decisions, CSV or Parquet.")],
+    log: Annotated[
+        Path, typer.Argument(help="Logged decisions: CSV, Parquet, or a folder of Parquet files.")
+    ],
     features: LOG_FEATURES,
     policy: Annotated[list[str], typer.Option(help=f"{POLICY}; may be given several times.")],
     options: Annotated[
@@ -44,6 +49,9 @@ def replay(
     missing: MISSING = "impute",
     as_json: JSON = False,
     plot: PLOT = None,
+    backend: BACKEND = "local",
+    address: ADDRESS = None,
+    jobs: JOBS = None,
 ) -> None:
     """Evaluate policies on logged decisions: what would they have earned?"""
     from rolf.arms.reading import read_arms
@@ -55,7 +63,7 @@ def replay(
     by_policy = _options_by_policy(options, policy)
     with warnings_as_notes(), errors_name_options("missing"):
         arms = read_arms(features, missing=missing)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), errors_name_options("backend", "jobs", "address"):
         warnings.simplefilter("ignore", RolfWarning)  # the result's notes repeat them
         result = evaluate(
             log,
@@ -67,6 +75,9 @@ def replay(
             clip=clip,
             interval="bootstrap" if bootstrap else "normal",
             seed=seed,
+            backend=backend,
+            jobs=jobs,
+            address=address,
         )
     if plot is not None:
         result.plot(plot)

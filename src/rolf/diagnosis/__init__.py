@@ -1,5 +1,6 @@
 """Do the features explain the rewards?"""
 
+from rolf.diagnosis.files import diagnose_log
 from rolf.diagnosis.result import ArmPart, Diagnosis, Share
 from rolf.diagnosis.verdict import IGNORE, ROLF, TRUST, UNKNOWN, diagnose
 
@@ -12,4 +13,5 @@ __all__ = [
     "Diagnosis",
     "Share",
     "diagnose",
+    "diagnose_log",
 ]

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.extras import require
-from rolf.types import FloatArray, IntArray
+from rolf.types import FloatArray
 
 
 class Moments(NamedTuple):
@@ -58,25 +58,6 @@ class LackOfFit:
     df2: int
     p_value: float
     robust_p_value: float
-
-
-def moments_of(positions: IntArray, rewards: FloatArray, arms: int) -> Moments:
-    """Moments of every arm with a reward, in the order of the arms."""
-    counts = np.bincount(positions, minlength=arms).astype(np.float64)
-    played = counts > 0.0
-    centre = float(rewards.mean())  # rewards far from zero would lose digits
-    shifted = rewards - centre
-    means = np.bincount(positions, shifted, arms) / np.maximum(counts, 1.0)
-    residuals = shifted - means[positions]
-    variances = np.bincount(positions, residuals**2, arms) / np.maximum(counts - 1.0, 1.0)
-    # Rewards that never vary within an arm still carry rounding; a variance of exactly zero
-    # would make every difference infinitely sure.
-    digits = max(1e-9 * float(np.abs(shifted).max()), 1e-13 * abs(centre))
-    within = float((counts - 1.0)[played] @ variances[played])
-    if within <= (counts.sum() - played.sum()) * digits**2:
-        variances[counts > 1.0] = digits**2
-    fourths = np.asarray(np.bincount(positions, residuals**4, arms), dtype=np.float64)
-    return Moments(counts[played], (means + centre)[played], variances[played], fourths[played])
 
 
 def design(features: FloatArray) -> FloatArray:

@@ -84,6 +84,7 @@ class Diagnosis:
         noise: variance of one reward around its arm's mean.
         lack_of_fit: None unless ``randomised``, or if the features fit the arms exactly.
         differ_p_value: of the (robust) test that all arms have the same mean; None likewise.
+        without_reward: how many rows of a file have no reward, and were left out.
     """
 
     verdict: str
@@ -101,6 +102,7 @@ class Diagnosis:
     noise: float | None = None
     lack_of_fit: LackOfFit | None = None
     differ_p_value: float | None = None
+    without_reward: int = 0
 
     @property
     def deviating(self) -> list[ArmPart]:

@@ -22,7 +22,8 @@ import numpy as np
 
 from rolf.arms.table import Arms
 from rolf.checks import between, vector
-from rolf.diagnosis.moments import Moments, design, lack_of_fit, moments_of, noise_of
+from rolf.diagnosis.evidence import Evidence
+from rolf.diagnosis.moments import Moments, design, lack_of_fit, noise_of
 from rolf.diagnosis.posterior import Split, click_belief, real_belief, split_of
 from rolf.diagnosis.result import ArmPart, Diagnosis, Share, share_text
 from rolf.errors import InvalidArgument
@@ -85,23 +86,32 @@ def diagnose(
         chances = vector("probabilities", probabilities, "reward", values.size)
         if ((chances <= 0.0) | (chances > 1.0)).any():
             raise InvalidArgument("probabilities", probabilities, "chances above 0 and at most 1")
-        randomised = randomised or chosen_at_random(positions, chances)
-    moments = moments_of(positions, values, table.count)
-    played = np.unique(positions)
+    else:
+        chances = None
+    centre = float(values.mean())  # rewards far from zero would lose digits
+    evidence = Evidence.of(positions, values, table.count, centre, chances)
+    return diagnosis_of(table, evidence, level, randomised)
+
+
+def diagnosis_of(table: Arms, evidence: Evidence, level: float, randomised: bool) -> Diagnosis:
+    """The diagnosis of what a log has shown; ``randomised``: also where chances do not show it."""
+    if evidence.chances is not None:
+        randomised = randomised or evidence.chances.at_random
+    moments, played = evidence.moments(), evidence.played
     columns = design(table.features[played])
-    clicks = bool(np.isin(values, (0.0, 1.0)).all())
+    clicks = evidence.clicks
     if clicks:  # what was rounded is known exactly
         moments = moments._replace(means=np.rint(moments.counts * moments.means) / moments.counts)
     numbers: dict[str, Any] = {
         "level": level,
-        "rewards": values.size,
+        "rewards": int(evidence.counts.sum()),
         "played": played.size,
         "rank": columns.shape[1] - 1,
         "scale": "log-odds" if clicks else "rewards",
         "randomised": randomised,
         "noise": None if math.isnan(moments.pooled) else moments.pooled,
     }
-    if moments.freedom < 1 or np.ptp(values) == 0.0:
+    if moments.freedom < 1 or evidence.low == evidence.high:
         reason = (
             "No arm has two rewards, so noise cannot be told from a latent part."
             if moments.freedom < 1
@@ -137,21 +147,6 @@ def diagnose(
         latent=float(np.median(split.latent)),
         arms=arm_parts(table, played, moments, noises, split, clicks, level),
     )
-
-
-def chosen_at_random(positions: IntArray, chances: FloatArray) -> bool:
-    """Whether every arm always had the same chance, as parts of one whole.
-
-    A policy that is sure of every choice says 1 each time; for more than one arm that is more
-    than a whole.
-    """
-    most, least = np.zeros((2, int(positions.max()) + 1))
-    least[:] = np.inf
-    np.maximum.at(most, positions, chances)
-    np.minimum.at(least, positions, chances)
-    played = most > 0.0
-    same = np.allclose(most[played], least[played], rtol=1e-6, atol=0.0)
-    return bool(same and most.sum() <= 1.0 + 1e-6)
 
 
 def share_of(split: Split, level: float) -> Share:

@@ -1,5 +1,8 @@
 """Logged decisions, read from files.
 
+A log is an object in memory (``Log``), or files that are read part by part (``LogFiles``): Parquet,
+or a folder of Parquet files, which may be larger than memory. Both are a sequence of parts.
+
 Two formats are recognised by their columns:
 
 * rolf's own export, one row per decision: ``arm``, ``reward`` and, where it is known,
@@ -15,46 +18,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from rolf.arms.files import check_columns, numbers, read_table
+from rolf.arms.coded import Coder
+from rolf.arms.streams import Part, Stream
 from rolf.arms.table import Arms
 from rolf.checks import vector
 from rolf.errors import InvalidArgument
-from rolf.types import FloatArray, IntArray
-
-#: the columns of a log: arm, reward, and the chance of the arm, which may be missing
-OWN = ("arm", "reward", "probability")
-OPEN_BANDIT = ("item_id", "click", "propensity_score")
-AFFINITY = "user-item_affinity_"
-
-
-class Contexts(NamedTuple):
-    """The features of every round, without copies of those that never change."""
-
-    fixed: FloatArray  # (K, d - m)
-    moving: FloatArray  # (n, K, m)
-
-    def table(self, round: int) -> FloatArray:
-        """(K, d) features of one round."""
-        return np.hstack([self.fixed, self.moving[round]])
-
-    def rows(self, rounds: IntArray, arms: IntArray) -> FloatArray:
-        """(n, d) features of one arm per round."""
-        return np.hstack([self.fixed[arms], self.moving[rounds, arms]])
-
-    def predictions(self, rounds: IntArray, theta: FloatArray) -> FloatArray:
-        """(n, K): the features of some rounds times coefficients (d,)."""
-        size = self.fixed.shape[1]
-        out: FloatArray = self.fixed @ theta[:size] + self.moving[rounds] @ theta[size:]
-        return out
-
-    def typical(self) -> FloatArray:
-        """(K, d): how large the features are, as root mean squares."""
-        return np.hstack([self.fixed, np.sqrt(np.mean(self.moving**2, axis=0))])
+from rolf.evaluation.rows import Contexts, Layout, LogPart, Rows, contexts_of, read_rows
+from rolf.types import FloatArray
 
 
 @dataclass(frozen=True)
@@ -103,17 +79,18 @@ class Log:
         """How many decisions have no known probability."""
         return int(np.count_nonzero(np.isnan(self.probabilities)))
 
-    def positions(self, arms: Arms) -> IntArray:
-        """Positions of the decisions' arms in a table of arms."""
-        known = {str(label): position for position, label in enumerate(arms.labels)}
-        if unknown := sorted(set(self.arms) - set(known)):
-            some = ", ".join(list(known)[:5]) + (", ..." if len(known) > 5 else "")
-            raise InvalidArgument(
-                "features",
-                f"no row for arm {unknown[0]!r} of the log",
-                f"a row for every arm; there are rows for {some}",
-            )
-        return np.array([known[arm] for arm in self.arms], dtype=np.int64)
+    @cached_property
+    def parts(self) -> list[LogPart]:
+        """All of it, as one part."""
+        codes: dict[str, int] = {}
+        numbered = np.array([codes.setdefault(arm, len(codes)) for arm in self.arms], np.int64)
+        rows = Rows(numbered, list(codes), self.probabilities, self.rewards, self.columns)
+        return [LogPart(held=rows)]
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many decisions each part has."""
+        return [len(self)]
 
     def contexts(self, arms: Arms) -> Contexts | None:
         """The features of every round: the fixed ones, then those of the log.
@@ -121,26 +98,35 @@ class Log:
         A feature of the log replaces the fixed one of the same name. None if no feature of
         the log is there for all arms.
         """
-        prefixes = [f"x_{label}_" for label in arms.labels]
-        names = [
-            column.removeprefix(prefixes[0])
-            for column in self.columns
-            if column.startswith(prefixes[0])
-        ]
-        names = [
-            name for name in names if all(f"{prefix}{name}" in self.columns for prefix in prefixes)
-        ]
-        if not names:
-            return None
-        kept = [place for place, column in enumerate(arms.columns) if column not in names]
-        moving = np.empty((len(self), arms.count, len(names)))
-        for place, name in enumerate(names):
-            for arm, prefix in enumerate(prefixes):
-                moving[:, arm, place] = self.columns[f"{prefix}{name}"]
-        return Contexts(arms.features[:, kept], moving)
+        return contexts_of(self.columns, arms, len(self))
 
     def __repr__(self) -> str:
         return f"<Log of {len(self)} decisions among {len(set(self.arms))} arms>"
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """A log in files, of which only some rows are in memory at any time.
+
+    Attributes:
+        parts: its parts, in the order of the decisions.
+        sizes: how many decisions with rewards each part has.
+        columns: the names of features that vary, as in a ``Log``.
+        contextual: as in a ``Log``.
+        unrewarded: as in a ``Log``.
+        unknown_chances: how many decisions have no known probability.
+    """
+
+    parts: list[LogPart]
+    sizes: list[int]
+    columns: list[str]
+    contextual: bool
+    unrewarded: int
+    unknown_chances: int
+    defaults: int = 0  # counted when they are read
+
+    def __len__(self) -> int:
+        return sum(self.sizes)
 
 
 def _chances(values: Any, count: int) -> FloatArray:
@@ -160,48 +146,76 @@ def _chances(values: Any, count: int) -> FloatArray:
     return chances
 
 
+def open_log(path: str | Path) -> LogFiles:
+    """Open a log as ``read_log`` does, without reading more than is needed to check its columns
+    and to count its decisions: what Parquet files say of themselves will mostly do."""
+    stream = Stream(path, text=("arm", "item_id", "id"))
+    layout, open_bandit = Layout.of(path, stream.names)
+    features = list(layout.features)
+    stream.check_files([*layout.columns(True), *([layout.order] if layout.order else [])])
+    parts, sizes, unknown, unrewarded = [], [], 0, 0
+    for part in stream.parts(layout.order):
+        if part.held is not None:
+            (batch,) = part.batches([])
+            rows = read_rows(batch, layout, Coder(), True)
+            parts.append(LogPart(held=rows))
+            valid, without = rows.size, int(np.count_nonzero(np.isnan(rows.chances)))
+        else:
+            parts.append(LogPart(part, layout))
+            valid, without = _count(stream, part, layout)
+        sizes.append(valid)
+        unknown += without
+        unrewarded += part.rows - valid
+    if not sum(sizes):
+        raise InvalidArgument(f"{path}", f"{unrewarded} decisions without rewards", "some rewards")
+    contextual = open_bandit or bool(features)
+    return LogFiles(parts, sizes, features, contextual, unrewarded, unknown)
+
+
+def _count(stream: Stream, part: Part, layout: Layout) -> tuple[int, int]:
+    """How many decisions of a part have a reward, and how many of these have no probability."""
+    empty = stream.nulls(part, layout.reward)
+    without: int | None = part.rows
+    if layout.probability is not None:
+        without = stream.nulls(part, layout.probability)
+    if empty is not None and without in (0, part.rows):
+        return part.rows - empty, 0 if without == 0 else part.rows - empty
+    if empty == 0 and without is not None:
+        return part.rows, without
+    rewarded = unknown = 0
+    named = [each for each in (layout.reward, layout.probability) if each]
+    for batch in part.batches(named):
+        valid = batch.rows.column(layout.reward).is_valid().to_numpy(zero_copy_only=False)
+        rewarded += int(np.count_nonzero(valid))
+        unknown += int(np.count_nonzero(valid))
+        if layout.probability is not None:
+            chances = batch.rows.column(layout.probability)
+            unknown -= int(np.count_nonzero(valid & chances.is_valid().to_numpy(False)))
+    return rewarded, unknown
+
+
 def read_log(path: str | Path) -> Log:
-    """Read a log: rolf's own or the Open Bandit Dataset's, CSV or Parquet.
+    """Read a log into memory: rolf's own or the Open Bandit Dataset's, CSV, Parquet, or a folder
+    of Parquet files.
 
     Decisions without a reward are left out and counted. Default rewards are kept and counted:
     for clicks they are the truth, and without them only the clicks would remain. Probabilities may
     be missing; only some estimators need them.
     """
-    table = read_table(path, text=("arm", "item_id", "id"))
-    names = table.column_names
-    check_columns(path, names)
-    open_bandit = "arm" not in names and "item_id" in names
-    arm, reward, probability = OPEN_BANDIT if open_bandit else OWN
-    if missing := [name for name in (arm, reward) if name not in names]:
-        raise InvalidArgument(
-            f"{path}: columns",
-            names,
-            f"{', '.join(missing)} too: a log has {' and '.join(OWN[:2])}, "
-            f"or, in the Open Bandit Dataset, {' and '.join(OPEN_BANDIT[:2])}",
-        )
-    order = "timestamp" if open_bandit else "number"
-    if order in names:
-        table = table.sort_by(order)  # stable
-    rewarded = table.column(reward).is_valid()
-    unrewarded = table.num_rows - int(np.count_nonzero(rewarded.to_numpy()))
-    table = table.filter(rewarded)
-    if table.num_rows == 0:
-        raise InvalidArgument(f"{path}", f"{unrewarded} decisions without rewards", "some rewards")
-    columns = {name: name for name in names if name.startswith("x_")}
-    if open_bandit:
-        items = [name.removeprefix(AFFINITY) for name in names if name.startswith(AFFINITY)]
-        columns = {f"x_{item}_affinity": f"{AFFINITY}{item}" for item in items}
-    is_default = table.column("is_default").to_pylist() if "is_default" in names else []
-    arms = table.column(arm).to_pylist()
-    if None in arms:
-        raise InvalidArgument(f"{path}: {arm}", f"nothing in row {arms.index(None)}", "an arm")
-    chances = numbers(path, table, probability, optional=True) if probability in names else None
+    files = open_log(path)
+    rows = [
+        each
+        for part, size in zip(files.parts, files.sizes, strict=True)
+        for each in part.rows(0, size, features=True)
+    ]
     return Log(
-        arms=arms,
-        probabilities=chances,
-        rewards=numbers(path, table, reward),
-        columns={new: numbers(path, table, old) for new, old in columns.items()},
-        contextual=open_bandit,
-        defaults=sum(map(bool, is_default)),
-        unrewarded=unrewarded,
+        arms=[each.labels[code] for each in rows for code in each.codes.tolist()],
+        probabilities=np.concatenate([each.chances for each in rows]),
+        rewards=np.concatenate([each.rewards for each in rows]),
+        columns={
+            name: np.concatenate([each.columns[name] for each in rows]) for name in files.columns
+        },
+        contextual=files.contextual,
+        defaults=sum(int(each.defaults.sum()) for each in rows if each.defaults is not None),
+        unrewarded=files.unrewarded,
     )

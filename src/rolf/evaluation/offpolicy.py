@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from rolf.augment import Augmentation
 from rolf.errors import InvalidArgument
 from rolf.estimators.augmented_ridge import AugmentedRidge
-from rolf.estimators.operations import History, begin, learn, means, recompute
+from rolf.estimators.operations import (
+    ArmTotals,
+    History,
+    begin,
+    learn,
+    learn_totals,
+    means,
+    recompute,
+)
 from rolf.estimators.varying_ridge import BiasedRidge
-from rolf.evaluation.logs import Contexts
 from rolf.evaluation.result import Value
+from rolf.evaluation.rows import Contexts
+from rolf.evaluation.sums import Overlap, Spread, Sums
 from rolf.types import FloatArray, Generator, IntArray
 
 TINY = 50.0  # effective decisions below which an interval is unreliable
@@ -39,34 +48,22 @@ class Scorer:
     the interval is that of Clopper and Pearson for their share.
     """
 
-    def __init__(self, level: float, interval: str, rng: Generator, rewards: FloatArray) -> None:
+    def __init__(self, level: float, interval: str, rng: Generator, spread: Spread) -> None:
         self.tails = np.array([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
         self.bootstrap = interval == "bootstrap"
         self.rng = rng
-        distinct, counts = np.unique(rewards, return_counts=True)
-        self.common = float(distinct[counts.argmax()])
-        self.below = self.common - float(distinct[0])
-        self.above = float(distinct[-1]) - self.common
+        self.common = spread.common
+        middle = spread.low if self.common is None else self.common
+        self.below, self.above = middle - spread.low, spread.high - middle
         self._caveats: dict[tuple[str, str], list[str]] = {}
 
-    def __call__(
-        self,
-        label: str,
-        name: str,
-        terms: FloatArray,
-        scale: FloatArray,
-        weights: FloatArray,
-        rewards: FloatArray,
-    ) -> Value:
-        """The value of ``terms`` (n,) over ``scale`` (n,), and its interval, which also depends
-        on the weights and rewards."""
-        if terms.size == 0:
+    def __call__(self, label: str, name: str, sums: Sums) -> Value:
+        """The value of an estimator, and its interval."""
+        if sums.size == 0:
             self._warn(label, name, "no decisions at all: none of the log was accepted")
             return Value(label, name, math.nan, -math.inf, math.inf, 0.0)
-        value = float(terms.sum() / scale.sum())
-        effective = effective_size(weights)
-        share = float(weights @ (rewards != self.common) / weights.sum())
-        low, high = self._interval(value, terms, scale, effective)
+        value, effective, share = sums.value, sums.effective, sums.odd / sums.w
+        low, high = self._interval(sums)
         rare = share < 0.5 and effective * share < RARE and self.below + self.above > 0.0
         if rare:
             least, most = exact_share(effective * share, effective, self.tails)
@@ -87,15 +84,14 @@ class Scorer:
             self._warn(label, name, text)
         return Value(label, name, value, low, high, effective)
 
-    def _interval(
-        self, value: float, terms: FloatArray, scale: FloatArray, effective: float
-    ) -> tuple[float, float]:
+    def _interval(self, sums: Sums) -> tuple[float, float]:
         from scipy.special import stdtrit
 
-        size = terms.size
+        size, value = sums.size, sums.value
         if size < 2:
             return -math.inf, math.inf
         if self.bootstrap:
+            terms, scale = (np.concatenate(each) for each in zip(*sums.kept, strict=True))
             values = np.empty(RESAMPLES)
             for resample in range(RESAMPLES):
                 rows = self.rng.integers(size, size=size)
@@ -103,9 +99,8 @@ class Scorer:
                 values[resample] = terms[rows].sum() / total if total > 0.0 else value
             low, high = np.quantile(values, self.tails)
             return float(low), float(high)
-        squares = float(((terms - value * scale) ** 2).sum()) * size / (size - 1.0)
-        error = math.sqrt(squares) / float(scale.sum())
-        low, high = value + error * stdtrit(max(effective - 1.0, 1.0), self.tails)
+        error = math.sqrt(sums.residual * size / (size - 1.0)) / sums.s
+        low, high = value + error * stdtrit(max(sums.effective - 1.0, 1.0), self.tails)
         return float(low), float(high)
 
     def _warn(self, label: str, name: str, text: str) -> None:
@@ -132,42 +127,41 @@ def exact_share(count: float, size: float, tails: FloatArray) -> tuple[float, fl
     return float(low), float(betaincinv(count + 1.0, size - count, tails[1]))
 
 
-def effective_size(weights: FloatArray) -> float:
-    """(sum w)^2 / sum w^2: how many decisions with equal weights would tell as much.
-
-    >>> effective_size(np.array([1.0, 1.0, 1.0, 3.0]))
-    3.0
-    """
-    return float(weights.sum() ** 2 / (weights**2).sum())
-
-
-def expected_variance(rule: FloatArray, played: IntArray, chances: FloatArray) -> float:
-    """The variance of importance weights, on average over the decisions, if the arms that were
-    not played shared the rest of the chance equally.
+def expected_variances(
+    rule: FloatArray, played: IntArray, chances: FloatArray, weights: FloatArray
+) -> FloatArray:
+    """The variance of the importance weight of every decision (n,), if the arms that were not
+    played shared the rest of the chance equally.
 
     Large weights that are rare may not have come up: what came up would then vary too little. The
     rule's chances are (K,) or (n, K); what is certain had no rest to share.
     """
-    own = rule[played] if rule.ndim == 1 else rule[np.arange(played.size), played]
-    others = np.maximum((rule**2).sum(axis=-1) - own**2, 0.0)
-    rest = (1.0 - chances) / (rule.shape[-1] - 1)
-    squares = own**2 / chances + np.divide(others, rest, out=np.zeros(own.size), where=rest > 0.0)
-    return float(np.maximum(squares - 1.0, 0.0).mean())
+    squares = weights * weights
+    squares *= chances  # the square of the rule's chance, over the log's
+    if rule.ndim == 1:
+        others = np.maximum((rule * rule).sum() - rule * rule, 0.0) * (rule.size - 1)
+        others = others.take(played)
+    else:
+        others = (rule**2).sum(axis=1) - squares * chances
+        others = np.maximum(others, 0.0) * (rule.shape[1] - 1)
+    rest = 1.0 - chances
+    if rest.min(initial=1.0) <= 0.0:
+        certain = rest <= 0.0
+        rest[certain], others[certain] = 1.0, 0.0
+    others /= rest
+    squares += others
+    squares -= 1.0
+    return np.asarray(np.maximum(squares, 0.0, out=squares))
 
 
-def check_overlap(
-    label: str, weights: FloatArray, chances: FloatArray | None = None, variance: float = 0.0
-) -> None:
+def check_overlap(label: str, seen: Overlap) -> None:
     """Refuse importance weights whose mean is not 1, as it is if the log gave every arm of the
-    rule a chance.
-
-    ``chances``, with which the log's arms were chosen, help to say why; ``variance`` is what the
-    weights have at least.
-    """
-    mean = float(weights.mean())
-    slack = FAR * math.sqrt(max(float(weights.var()), variance) / weights.size) + 1e-6
+    rule a chance."""
+    mean = seen.w / seen.size
+    spread = max(seen.ww / seen.size - mean * mean, 0.0)
+    slack = FAR * math.sqrt(max(spread, seen.variance / seen.size) / seen.size) + 1e-6
     wrong = mean == 0.0 or abs(mean - 1.0) > slack
-    certain = 0.0 if chances is None else float(np.mean(chances >= 1.0))
+    certain = seen.certain / seen.size
     if wrong and certain > 0.5:
         got = f"probability 1 for {certain:.0%} of the decisions, not those that {label} takes"
         raise InvalidArgument("log", got, NEEDS_OVERLAP)
@@ -186,33 +180,73 @@ def check_overlap(
         )
 
 
-def fixed_model(augmented: Augmentation, played: IntArray, rewards: FloatArray) -> FloatArray:
+# --- reward models -----------------------------------------------------------------------------
+
+
+def fixed_model(augmented: Augmentation, totals: ArmTotals) -> FloatArray:
     """Mean rewards (K,): ridge regression on augmented features, around the overall mean."""
     model = AugmentedRidge.of(augmented, PENALTY)
-    centre = float(rewards.mean())
-    belief = _belief(model, augmented.arms, played, rewards - centre, np.zeros((0, 0)))
-    return means(model, belief, augmented.observed) + centre
+    step = _mean(totals.counts, totals.sums)
+    belief = begin(model, augmented.arms)
+    learn_totals(model, belief, totals._replace(level=-step))
+    recompute(model, belief, int(totals.counts.sum()))
+    return means(model, belief, augmented.observed) + totals.level + step
 
 
-def varying_model(
-    contexts: Contexts, played: IntArray, rewards: FloatArray, at: IntArray
-) -> FloatArray:
-    """Mean rewards (n, K) in the rounds ``at``, learned from the first rounds of the log.
+class VaryingTotals(NamedTuple):
+    """What a ridge regression on the features of the round and a bias per arm rests on: totals of
+    a ``BiasedRidge`` of rewards less a level."""
 
-    Ridge regression on the features of the round and a bias per arm, around the overall mean.
-    """
-    centre = float(rewards.mean())
-    rows = contexts.rows(np.arange(played.size), played)
-    arms, size = contexts.fixed.shape[0], rows.shape[1]
+    counts: FloatArray
+    sums: FloatArray
+    feature_sums: FloatArray
+    moment: FloatArray
+    cross: FloatArray
+
+    @classmethod
+    def of(
+        cls, contexts: Contexts, played: IntArray, rewards: FloatArray, level: float
+    ) -> VaryingTotals:
+        """The totals of rounds with these features, arms and rewards."""
+        rows = contexts.rows(np.arange(played.size), played)
+        model = BiasedRidge(rows.shape[1], PENALTY)
+        belief = begin(model, contexts.fixed.shape[0])
+        learn(model, belief, History(played, rewards - level, rows, np.ones(played.size)))
+        return cls(*belief[:5])
+
+    def plus(self, other: VaryingTotals) -> VaryingTotals:
+        return VaryingTotals(*(mine + more for mine, more in zip(self, other, strict=True)))
+
+
+class VaryingModel(NamedTuple):
+    """Mean rewards: coefficients of the features of the round, and a bias per arm."""
+
+    theta: FloatArray
+    bias: FloatArray
+
+    def means(self, contexts: Contexts) -> FloatArray:
+        """(n, K), of rounds with these features."""
+        rounds = np.arange(contexts.moving.shape[0])
+        return contexts.predictions(rounds, self.theta) + self.bias
+
+
+def varying_model(totals: VaryingTotals, level: float) -> VaryingModel:
+    """Ridge regression on the features of the round and a bias per arm, around the overall mean;
+    the totals are those of rewards less a level."""
+    step = _mean(totals.counts, totals.sums)
+    arms, size = totals.feature_sums.shape
     model = BiasedRidge(size, PENALTY)
-    belief = _belief(model, arms, played, rewards - centre, rows)
-    bias = means(model, belief, np.zeros((arms, size)))
-    return contexts.predictions(at, belief.theta) + bias + centre
-
-
-def _belief(model: Any, arms: int, played: IntArray, rewards: FloatArray, rows: FloatArray) -> Any:
-    """An estimator's belief after a history."""
     belief = begin(model, arms)
-    learn(model, belief, History(played, rewards, rows, np.ones(played.size)))
-    recompute(model, belief, played.size)
-    return belief
+    centred = totals._replace(
+        sums=totals.sums - step * totals.counts,
+        cross=totals.cross - step * totals.feature_sums.sum(axis=0),
+    )
+    for target, values in zip(belief, centred, strict=False):
+        target[:] = values
+    recompute(model, belief, int(totals.counts.sum()))
+    bias = means(model, belief, np.zeros((arms, size)))
+    return VaryingModel(belief.theta, bias + level + step)
+
+
+def _mean(counts: FloatArray, sums: FloatArray) -> float:
+    return float(sums.sum() / counts.sum())

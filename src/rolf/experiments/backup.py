@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -36,12 +36,10 @@ from rolf.experiments.storage.base import (
 )
 from rolf.experiments.storage.sqlite import SQLiteStore
 from rolf.experiments.storage.urls import connect, connect_existing
-from rolf.progress import progress_bar
+from rolf.progress import Progress, progress_bar
 
 #: seconds to wait for a lock on a file that nobody else knows
 BACKUP_TIMEOUT = 30.0
-
-Progress = bool | Callable[[str], None] | None
 
 
 def backup(

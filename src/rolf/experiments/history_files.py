@@ -5,23 +5,27 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.arms.files import check_columns, read_table
+from rolf.arms.coded import Coder, Lookup
+from rolf.arms.streams import Batch, Stream
 from rolf.arms.table import Arms
-from rolf.errors import InvalidArgument
+from rolf.errors import ExperimentError, InvalidArgument
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.opening import create, default_policy, list_experiments, open_experiment
-from rolf.experiments.past import Past, checked_source
+from rolf.experiments.past import Past, Rounds, checked_source
+from rolf.experiments.replica import Replica
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import HISTORY, Row
 from rolf.experiments.transfer import new_policy
+from rolf.policies.base import Policy
 from rolf.policies.contexts import Context
 from rolf.policies.registry import policy_class
+from rolf.progress import Progress, counting_bar
 from rolf.text import listed
 from rolf.types import FloatArray
 
@@ -54,17 +58,20 @@ def import_history(
     features: Any = None,
     policy: Any = None,
     options: Mapping[str, Any] | None = None,
+    progress: Progress = None,
     **settings: Any,
 ) -> Imported:
     """Let an experiment learn from a file, all of it or nothing.
 
     Args:
         url, name: of the experiment, which is created if it does not exist and there are features.
-        path: CSV or Parquet, one row per past round.
+        path: CSV, Parquet or a folder of Parquet files, which may be larger than memory; one row
+            per past round.
         arm, reward: the columns with the arm of each round and its reward.
         source: by which the same file is recognised; its name by default.
         skip_unknown: whether to leave out rows of arms that the experiment does not have, rather
             than refuse the file.
+        progress: whether to show a progress bar; by default only on a terminal.
         features, policy, options, settings: as for ``open_experiment``.
     """
     source = checked_source(Path(path).name if source is None else source)
@@ -73,88 +80,108 @@ def import_history(
     if roster is None or name in list_experiments(url):
         experiment = open_experiment(url, name, features=features, **given)
         try:
-            past = _read(path, arm, reward, experiment._replica.policy.context)
-            known, unknown = past.split(experiment.roster().arms, skip_unknown)
-            learned = experiment.learn(
-                known.arms, known.rewards, context=known.contexts, source=source
-            )
+            now = experiment._replica.policy
+            file = _File(path, arm, reward, experiment.roster().arms, now.context)
+            past = file.read(now, skip_unknown, progress)
+
+            def same_arms(replica: Replica) -> Past:
+                if replica.roster.arms.count != file.arms.count:
+                    raise ExperimentError(f"arms were added while {path} was read: import it again")
+                return past
+
+            learned = experiment._learn(same_arms, source)
         except BaseException:
             experiment.close()
             raise
-        return Imported(experiment, len(past.arms), learned, unknown)
+        return Imported(experiment, file.rows, learned, file.unknown)
     cls = policy_class(default_policy(options or {}) if policy is None else policy)
     fresh = new_policy(cls, roster, options or {})
-    past = _read(path, arm, reward, fresh.context)
-    known, unknown = past.split(roster.arms, skip_unknown)
-    history = Past.checked(fresh, roster.arms, known.arms, known.rewards, context=known.contexts)
-    history.check_fits(fresh)
-    row = Row(0, HISTORY, 1, time.time(), features=history.dumps(source))
+    file = _File(path, arm, reward, roster.arms, fresh.context)
+    past = file.read(fresh, skip_unknown, progress)
+    past.check_fits(fresh)
+    row = Row(0, HISTORY, 1, time.time(), features=past.dumps(source))
     return Imported(
-        create(url, name, roster, **given, rows=[row]), len(past.arms), history.size, unknown
+        create(url, name, roster, **given, rows=[row]), file.rows, past.size, file.unknown
     )
 
 
-class _Rounds(NamedTuple):
-    """The arms and rewards of a file, arms as text."""
+class _File:
+    """A file of past rounds, read some at a time; the rows that lack anything are named."""
 
-    path: str
-    column: str
-    arms: list[Any]
-    rewards: list[float]
-    contexts: FloatArray | None
+    def __init__(
+        self, path: str | Path, arm: str, reward: str, arms: Arms, context: Context | None
+    ) -> None:
+        self.path, self.arm, self.reward, self.arms = path, arm, reward, arms
+        self.entries = [] if context is None else context.names
+        self.stream = Stream(path, (arm,))
+        for column in (arm, reward, *self.entries):
+            if column not in self.stream.names:
+                got = self.stream.names
+                raise InvalidArgument(f"{path}: columns", got, f"{column!r} among them")
+        self.stream.check_files([arm, reward, *self.entries])
+        self.rows = self.stream.rows
+        if not self.rows:
+            raise InvalidArgument(f"{path}", "no rows", "at least one past round")
+        self.unknown: dict[str, int] = {}
 
-    def split(self, arms: Arms, skip_unknown: bool) -> tuple[_Rounds, dict[str, int]]:
-        """Rounds of these arms, by their names, and how often others come."""
-        names = {str(label): label for label in arms.labels}
-        unknown = dict(Counter(each for each in self.arms if each not in names).most_common())
-        if unknown and not skip_unknown:
-            words = [f"{arm!r} ({count})" for arm, count in unknown.items()]
-            got = f"{sum(unknown.values())} of {len(self.arms)} rows with {len(unknown)} unknown"
-            got += " arm" + "s" * (len(unknown) != 1)
+    def read(self, policy: Policy, skip_unknown: bool, progress: Progress) -> Past:
+        """All rounds of known arms; others are counted, and an error unless they are skipped."""
+        with counting_bar(progress, self.rows, f"reading {Path(self.path).name}") as count:
+            past = Past.gathered(policy, self.arms, self._rounds(count))
+        if self.unknown and not skip_unknown:
+            words = [f"{arm!r} ({count})" for arm, count in self.unknown.items()]
+            got = f"{sum(self.unknown.values())} of {self.rows} rows with {len(words)} unknown"
+            got += " arm" + "s" * (len(words) != 1)
             expected = f"arms of the experiment, and not {listed(words)}; nothing was imported"
-            raise InvalidArgument(f"{self.path}: {self.column}", got, expected)
-        rows = [row for row, arm in enumerate(self.arms) if arm in names]
-        if not rows:
+            raise InvalidArgument(f"{self.path}: {self.arm}", got, expected)
+        if past is None:
             got, expected = "none that is known", "rows of arms of the experiment"
-            raise InvalidArgument(f"{self.path}: {self.column}", got, expected)
-        known = self._replace(
-            arms=[names[self.arms[row]] for row in rows],
-            rewards=[self.rewards[row] for row in rows],
-            contexts=None if self.contexts is None else self.contexts[rows],
-        )
-        return known, unknown
+            raise InvalidArgument(f"{self.path}: {self.arm}", got, expected)
+        return past
+
+    def _rounds(self, count: Callable[[int], None]) -> Iterator[Rounds]:
+        lookup, coder = Lookup(self.arms), Coder(empty=True)
+        unknown: Counter[str] = Counter()
+        wanted = [self.arm, self.reward, *self.entries]
+        for part in self.stream.parts():
+            for batch in part.batches(wanted):
+                codes, labels = coder(batch, self.arm)
+                empty = np.array([not label for label in [*labels, None]])[codes]
+                _check_all(batch, self.arm, empty, "an arm")
+                rewards, *contexts = (_numbers(batch, name) for name in wanted[1:])
+                positions = lookup(codes, labels)
+                known = positions >= 0
+                for code, rows in enumerate(np.bincount(codes[~known]).tolist()):
+                    if rows:
+                        unknown[labels[code]] += rows
+                table = np.column_stack(contexts)[known] if contexts else None
+                if known.any():
+                    yield positions[known], rewards[known], table
+                count(batch.size)
+        self.unknown = dict(unknown.most_common())
 
 
-def _read(path: str | Path, arm: str, reward: str, context: Context | None) -> _Rounds:
-    """The rounds of a file, with their contexts; the rows that lack anything are named."""
-    table = read_table(path, (arm,))
-    check_columns(path, table.column_names)
-    entries = [] if context is None else context.names
-    for column in (arm, reward, *entries):
-        if column not in table.column_names:
-            raise InvalidArgument(f"{path}: columns", table.column_names, f"{column!r} among them")
-    arms, rewards = table.column(arm).to_pylist(), table.column(reward).to_pylist()
-    if not arms:
-        raise InvalidArgument(f"{path}", "no rows", "at least one past round")
-    _check_all(path, arm, arms, [not each for each in arms], "an arm")
-    numbers = [_number(each) for each in rewards]
-    _check_all(path, reward, rewards, [not math.isfinite(each) for each in numbers], "a number")
-    columns = []
-    for entry in entries:
-        values = table.column(entry).to_pylist()
-        columns.append([_number(each) for each in values])
-        bad = [not math.isfinite(each) for each in columns[-1]]
-        _check_all(path, entry, values, bad, "a number")
-    contexts = None if context is None else np.array(columns).T
-    return _Rounds(str(path), arm, arms, numbers, contexts)
+def _numbers(batch: Batch, column: str) -> FloatArray:
+    """A column, all of whose cells must be numbers."""
+    import pyarrow as pa
+
+    cells = batch.rows.column(column)
+    try:
+        values = cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        values = np.array([_number(each) for each in cells.to_pylist()])
+    _check_all(batch, column, ~np.isfinite(values), "a number")
+    return np.asarray(values, dtype=np.float64)
 
 
-def _check_all(path: Any, column: str, values: list[Any], bad: list[bool], wanted: str) -> None:
-    """Raise if some values are bad; rows are numbered as in a spreadsheet."""
-    rows = [row for row, wrong in enumerate(bad) if wrong]
+def _check_all(batch: Batch, column: str, bad: Any, wanted: str) -> None:
+    """Raise if some cells are bad, with the numbers of all such rows."""
+    rows = np.flatnonzero(bad).tolist()
     if rows:
-        first = "nothing" if values[rows[0]] in (None, "") else repr(values[rows[0]])
-        places = listed([str(row + 2) for row in rows])
+        cell = batch.rows.column(column)[rows[0]].as_py()
+        first = "nothing" if cell in (None, "") else repr(cell)
+        path = batch.where(rows[0])[0]
+        places = listed([str(number) for file, number in map(batch.where, rows) if file == path])
         got = f"{first} in row {places}"
         raise InvalidArgument(f"{path}: {column}", got, f"{wanted} in every row")
 

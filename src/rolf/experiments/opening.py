@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -121,20 +121,18 @@ def create(
     default_reward: float | None = None,
     reward_after: float | timedelta | None = None,
     tag: str = "",
-    rows: Sequence[Row] = (),
+    rows: Iterable[Row] = (),
+    new: bool = False,
 ) -> Experiment:
-    """Create an experiment that must not exist yet, optionally with a log."""
+    """Create an experiment that must not exist yet, with a log that its policy accepts; ``new``:
+    the log is empty."""
     settings = _Settings.checked(policy, options, seed, default_reward, reward_after)
-    new_policy = settings.new_policy(roster)
-    new = settings.record(_checked_name(name), roster, new_policy)
-    for row in rows:
-        if row.reward is not None:
-            new_policy._number(row.reward)  # raises if the policy does not accept it
+    begun = settings.record(_checked_name(name), roster, settings.new_policy(roster))
     roster.warn()
     store = connect(url)
     try:
-        record = fill_experiment(store, new._replace(tag=tag or new.tag), rows)
-        return Experiment(store, record, new=not rows)
+        record = fill_experiment(store, begun._replace(tag=tag or begun.tag), rows)
+        return Experiment(store, record, new=new)
     except BaseException:
         store.close()
         raise

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Hashable
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,10 @@ from rolf.types import FloatArray, IntArray
 MAX_CHARACTERS = 100_000_000
 #: the longest name of a source
 MAX_SOURCE = 200
+
+
+#: some rounds: positions of arms, rewards, and contexts, where the policy takes them
+Rounds: TypeAlias = tuple[IntArray, FloatArray, FloatArray | None]
 
 
 class Past(NamedTuple):
@@ -60,6 +64,34 @@ class Past(NamedTuple):
         totals = arm_totals(arms.count, history, float(values[0]))
         kept = can_learn(learn_totals, policy.params)
         return cls(totals, None if kept else history)
+
+    @classmethod
+    def gathered(cls, policy: Policy, arms: Arms, parts: Iterable[Rounds]) -> Past | None:
+        """A history that comes in parts, in the order of its rounds; None if there are none.
+
+        Rewards are added one by one, so the totals, and by them the history, are the same however
+        it is cut.
+        """
+        counts, sums, squares = np.zeros((3, arms.count))
+        level, kept, size = 0.0, [], 0
+        whole = not can_learn(learn_totals, policy.params)
+        for positions, rewards, context in parts:
+            values = checked_rewards(policy, rewards, positions.size)
+            rows = policy._history_features(positions, None, context)
+            level = level if size else float(values[0])
+            np.add.at(counts, positions, 1.0)
+            np.add.at(sums, positions, values - level)
+            np.add.at(squares, positions, (values - level) ** 2)
+            size += positions.size
+            if whole:
+                chances = policy._history_chances(None, positions.size)
+                kept.append(History(positions, values, rows, chances))
+                if sum(each.nbytes for history in kept for each in history) > MAX_CHARACTERS:
+                    raise too_large(size)
+        if not size:
+            return None
+        rounds = History(*map(np.concatenate, zip(*kept, strict=True))) if whole else None
+        return cls(ArmTotals(counts, sums, squares, level), rounds)
 
     @property
     def size(self) -> int:
@@ -97,8 +129,7 @@ class Past(NamedTuple):
             data["rounds"] = [pack(each) for each in self.rounds]
         text = json.dumps({**data, "digest": digest(data)})
         if len(text) > MAX_CHARACTERS:
-            expected = "fewer at a time; give each part a source of its own"
-            raise InvalidArgument("arms", f"{self.size} rounds", expected)
+            raise too_large(self.size)
         return text
 
     @classmethod
@@ -112,6 +143,12 @@ class Past(NamedTuple):
             ArmTotals(columns[0], columns[1], columns[2], float(data["level"])),
             None if rounds is None else History(*(unpack(each) for each in rounds)),
         )
+
+
+def too_large(rounds: int) -> InvalidArgument:
+    """What to say of more rounds than one row of a log can hold."""
+    expected = "fewer at a time; give each part a source of its own"
+    return InvalidArgument("arms", f"{rounds} rounds", expected)
 
 
 def digest(data: dict[str, Any]) -> str:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,16 +25,15 @@ from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.log_additions import corrections_text, history_data, history_rows
 from rolf.experiments.log_files import (
-    CONTEXT,
     FILES,
     METADATA,
-    read_log_file,
-    read_rows,
+    open_log_file,
     recorded_number,
     recorded_options,
     recorded_policy,
     recorded_roster,
 )
+from rolf.experiments.log_rows import CONTEXT, LogRows
 from rolf.experiments.opening import create
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import CHANGE, CORRECTION, DECISION, DEFAULT, HISTORY, Row
@@ -41,6 +41,7 @@ from rolf.extras import require
 from rolf.policies.base import Policy
 from rolf.policies.contexts import Context
 from rolf.policies.registry import check_options, policy_class, policy_name
+from rolf.progress import Progress, counting_bar
 from rolf.text import harmless
 
 
@@ -216,13 +217,17 @@ def import_log(
     seed: int | None = None,
     default_reward: float | None = None,
     reward_after: float | None = None,
+    progress: Progress = None,
 ) -> Experiment:
     """Create an experiment from an exported log; decisions keep their ids.
+
+    Rows go from the file to the database some at a time, so the log may be larger than memory. If
+    one cannot be read, nothing is left in the database.
 
     A Parquet file needs nothing else; arguments override what it says. A CSV file needs the
     policy, which it does not say, and the features of all arms in it, retired ones included.
     """
-    data, recorded = read_log_file(path)
+    stream, recorded = open_log_file(path)
     if features is not None:
         roster = Roster.read(features)
     elif "features" in recorded:
@@ -244,20 +249,24 @@ def import_log(
         reward_after = recorded_number(path, recorded, "reward_after")
     blank = new_policy(cls, roster, options or {})
     histories = history_rows(path, recorded.get("history", []), blank)
-    tag, rows = read_rows(path, data, roster, blank, histories)
-    _check_defaults(rows, blank, default_reward, reward_after)
-    return create(
-        url,
-        name,
-        roster,
-        policy=cls,
-        options=options,
-        seed=seed if seed is not None else recorded_number(path, recorded, "seed"),
-        default_reward=default_reward,
-        reward_after=reward_after,
-        tag=tag,
-        rows=rows,
-    )
+    _check_default(blank, default_reward)
+    with counting_bar(progress, stream.rows, f"importing {Path(path).name}") as count:
+        log = LogRows(stream, roster, blank, histories, count)
+        rows = _with_defaults(iter(log), default_reward, reward_after)
+        first = list(islice(rows, 1))  # by then the tag is known
+        return create(
+            url,
+            name,
+            roster,
+            policy=cls,
+            options=options,
+            seed=seed if seed is not None else recorded_number(path, recorded, "seed"),
+            default_reward=default_reward,
+            reward_after=reward_after,
+            tag=log.tag,
+            rows=chain(first, rows),
+            new=not first,
+        )
 
 
 def new_policy(cls: Any, roster: Roster, options: Mapping[str, Any]) -> Policy:
@@ -273,17 +282,20 @@ def new_policy(cls: Any, roster: Roster, options: Mapping[str, Any]) -> Policy:
     return policy
 
 
-def _check_defaults(
-    rows: list[Row], policy: Policy, default: float | None, after: float | None
-) -> None:
-    """The default rewards in a log must be those of the new experiment."""
+def _check_default(policy: Policy, default: float | None) -> None:
     if default is not None:
         try:
             policy._number(default)
         except InvalidArgument as error:
             raise InvalidArgument("default_reward", default, error.wanted) from None
-    defaults = {float(row.reward or 0.0) for row in rows if row.kind == DEFAULT}
-    if defaults and (after is None or defaults != {default or 0.0}):
-        expected = ", ".join(map(str, sorted(defaults)))
-        expected += ", and reward_after with it: the log has such rewards"
-        raise InvalidArgument("default_reward", default, expected)
+
+
+def _with_defaults(
+    rows: Iterable[Row], default: float | None, after: float | None
+) -> Iterator[Row]:
+    """The rows of a log, whose default rewards must be those of the new experiment."""
+    for row in rows:
+        if row.kind == DEFAULT and (after is None or row.reward != (default or 0.0)):
+            expected = f"{row.reward}, and reward_after with it: the log has such rewards"
+            raise InvalidArgument("default_reward", default, expected)
+        yield row

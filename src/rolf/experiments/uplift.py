@@ -151,7 +151,8 @@ def logged_uplift(
     """Estimate, ends of the interval, and the control's mean; or why there are none."""
     from scipy.special import stdtrit
 
-    from rolf.evaluation.offpolicy import TINY, check_overlap, effective_size, expected_variance
+    from rolf.evaluation.offpolicy import TINY, check_overlap, expected_variances
+    from rolf.evaluation.sums import Overlap
 
     known = ~np.isnan(outcomes.rewards)
     rewards, chances = outcomes.rewards[known], outcomes.chances[known]
@@ -165,11 +166,13 @@ def logged_uplift(
     else:
         rule[control] = 1.0
         weights = rule[arms] / chances
+    variances = expected_variances(rule, arms, chances, rule[arms] / chances)
+    overlap = Overlap.of(weights, int(np.count_nonzero(chances >= 1.0)), variances)
     try:
-        check_overlap("the control", weights, chances, expected_variance(rule, arms, chances))
+        check_overlap("the control", overlap)
     except InvalidArgument:
         return "the policy did not give every arm of the control a chance in every round"
-    if effective_size(weights) < TINY:
+    if overlap.effective < TINY:
         return "too few decisions that the control could have made"
     centre = float(rewards.mean())
     terms = (rewards - centre) * (1.0 - weights)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rolf.experiments.parts import Part
 from rolf.experiments.past import Past, check_source, checked_source
+from rolf.experiments.replica import Replica
 from rolf.experiments.storage.base import HISTORY, Row
 
 
@@ -46,21 +47,28 @@ class WarmStart(Part):
         source = checked_source(source)
         listed = list(arms) if isinstance(arms, Iterator) else arms
         values = list(rewards) if isinstance(rewards, Iterator) else rewards
-        learned = 0
 
-        def history_row() -> list[Row]:
-            nonlocal learned
-            replica = self._replica
-            known = replica.roster.arms
-            past = Past.checked(
+        def past(replica: Replica) -> Past:
+            return Past.checked(
                 replica.policy,
-                known,
+                replica.roster.arms,
                 listed,
                 values,
                 features=features,
                 context=context,
                 probabilities=probabilities,
             )
+
+        return self._learn(past, source)
+
+    def _learn(self, make: Callable[[Replica], Past], source: str | None) -> int:
+        """Learn a history, which is made for the arms of the moment."""
+        learned = 0
+
+        def history_row() -> list[Row]:
+            nonlocal learned
+            replica = self._replica
+            past = make(replica)
             text = past.dumps(source)
             if check_source(replica.sources, source, json.loads(text)):
                 learned = 0

@@ -1,0 +1,74 @@
+"""Tables part by part: which rows of which part are a task, and where the tasks run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from rolf.parallel import check_backend, completed
+
+#: rows below which parts are read one after the other
+FEW = 500_000
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class Section(NamedTuple):
+    """The rows of a part from one to another, counted as the reader counts them."""
+
+    part: Any
+    start: int
+    stop: int
+
+
+def sections(sizes: Sequence[int], parts: Sequence[Any], start: int, stop: int) -> list[Section]:
+    """The rows from one to another of parts of these sizes.
+
+    >>> [(each.part, each.start, each.stop) for each in sections([4, 3, 2], "abc", 2, 8)]
+    [('a', 2, 4), ('b', 0, 3), ('c', 0, 1)]
+    """
+    ends = np.cumsum(sizes).tolist()
+    out = []
+    for part, size, end in zip(parts, sizes, ends, strict=True):
+        first, last = max(start - (end - size), 0), min(stop - (end - size), size)
+        if first < last:
+            out.append(Section(part, first, last))
+    return out
+
+
+class Workers(NamedTuple):
+    """Where tasks run: as for ``rolf.parallel.completed``."""
+
+    backend: str = "local"
+    jobs: int | None = None
+    address: str | None = None
+
+    @classmethod
+    def checked(cls, backend: str, jobs: int | None, address: str | None) -> Workers:
+        check_backend(backend, jobs, address)
+        return cls(backend, jobs, address)
+
+    def results(
+        self, function: Callable[[Task], Result], tasks: Sequence[Task], rows: int
+    ) -> Iterator[Result]:
+        """The results of all tasks, in their order; few rows are not worth a worker.
+
+        On this machine tasks are threads: reading and adding up is compiled code.
+        """
+        here = self.backend in ("local", "threads")
+        if here and (rows < FEW or self.jobs == 1 or len(tasks) < 2):
+            yield from map(function, tasks)
+            return
+        backend = "threads" if here else self.backend
+        waiting: dict[int, Result] = {}
+        following = 0
+        for index, result in completed(
+            function, tasks, backend=backend, jobs=self.jobs, address=self.address
+        ):
+            waiting[index] = result
+            while following in waiting:
+                yield waiting.pop(following)
+                following += 1

@@ -1,0 +1,137 @@
+"""What a diagnosis takes from a log: a few numbers per arm, which add up over the parts of a log.
+
+Moments about the mean are added by the formulas of Chan et al. and Pebay: for two sets of sizes n
+and m, whose means differ by d = (mean of the second) - (mean of the first), with N = n + m,
+
+    M2 = M2' + M2'' + d^2 n m/N
+    M3 = M3' + M3'' + d^3 n m (n - m)/N^2 + 3 d (n M2'' - m M2')/N
+    M4 = M4' + M4'' + d^4 n m (n^2 - n m + m^2)/N^3 + 6 d^2 (n^2 M2'' + m^2 M2')/N^2
+         + 4 d (n M3'' - m M3')/N
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rolf.diagnosis.moments import Moments
+from rolf.types import FloatArray, IntArray
+
+
+class Chances(NamedTuple):
+    """The largest and the smallest chance with which every arm was chosen (K,)."""
+
+    most: FloatArray
+    least: FloatArray
+
+    @classmethod
+    def of(cls, positions: IntArray, chances: FloatArray, arms: int) -> Chances:
+        most, least = np.zeros(arms), np.full(arms, np.inf)
+        np.maximum.at(most, positions, chances)
+        np.minimum.at(least, positions, chances)
+        return cls(most, least)
+
+    def plus(self, other: Chances) -> Chances:
+        return Chances(np.maximum(self.most, other.most), np.minimum(self.least, other.least))
+
+    @property
+    def at_random(self) -> bool:
+        """Whether every arm always had the same chance, as parts of one whole.
+
+        A policy that is sure of every choice says 1 each time; for more than one arm that is more
+        than a whole.
+        """
+        played = self.most > 0.0
+        same = np.allclose(self.most[played], self.least[played], rtol=1e-6, atol=0.0)
+        return bool(same and self.most.sum() <= 1.0 + 1e-6)
+
+
+class Evidence(NamedTuple):
+    """Rewards of every arm (K,): their number, their mean less ``level``, and the sums of the
+    second, third and fourth power of their deviations from it; the smallest and the largest
+    reward, and whether all are 0 or 1."""
+
+    level: float
+    counts: FloatArray
+    means: FloatArray
+    m2: FloatArray
+    m3: FloatArray
+    m4: FloatArray
+    low: float
+    high: float
+    clicks: bool
+    chances: Chances | None = None  # None if some are not known
+
+    @classmethod
+    def of(
+        cls,
+        positions: IntArray,
+        rewards: FloatArray,
+        arms: int,
+        level: float,
+        chances: FloatArray | None = None,
+    ) -> Evidence:
+        """Of some rewards; a level close to them preserves digits."""
+        counts = np.bincount(positions, minlength=arms).astype(np.float64)
+        shifted = rewards - level
+        means = np.bincount(positions, shifted, arms) / np.maximum(counts, 1.0)
+        residuals = shifted - means[positions]
+        squares = residuals * residuals
+        m2, m3, m4 = (
+            np.bincount(positions, each, arms).astype(np.float64)
+            for each in (squares, squares * residuals, squares * squares)
+        )
+        low, high = float(rewards.min()), float(rewards.max())
+        clicks = low >= 0.0 and high <= 1.0 and bool(((rewards == 0.0) | (rewards == 1.0)).all())
+        known = None if chances is None else Chances.of(positions, chances, arms)
+        return cls(level, counts, means, m2, m3, m4, low, high, clicks, known)
+
+    def plus(self, other: Evidence) -> Evidence:
+        """With more rewards, less the same level."""
+        n, m = self.counts, other.counts
+        total = np.maximum(n + m, 1.0)
+        d = np.where((n > 0.0) & (m > 0.0), other.means - self.means, 0.0)
+        both = d * n * m / total
+        chances = None
+        if self.chances is not None and other.chances is not None:
+            chances = self.chances.plus(other.chances)
+        return Evidence(
+            self.level,
+            n + m,
+            (n * self.means + m * other.means) / total,
+            self.m2 + other.m2 + d * both,
+            self.m3
+            + other.m3
+            + d * d * both * (n - m) / total
+            + 3.0 * d * (n * other.m2 - m * self.m2) / total,
+            self.m4
+            + other.m4
+            + d**3 * both * (n * n - n * m + m * m) / total**2
+            + 6.0 * d * d * (n * n * other.m2 + m * m * self.m2) / total**2
+            + 4.0 * d * (n * other.m3 - m * self.m3) / total,
+            min(self.low, other.low),
+            max(self.high, other.high),
+            self.clicks and other.clicks,
+            chances,
+        )
+
+    @property
+    def played(self) -> IntArray:
+        """The positions of the arms with a reward."""
+        return np.flatnonzero(self.counts)
+
+    def moments(self) -> Moments:
+        """Moments of every arm with a reward, in the order of the arms."""
+        counts, played = self.counts, self.counts > 0.0
+        centre = self.level + float(counts @ self.means) / float(counts.sum())
+        variances = self.m2 / np.maximum(counts - 1.0, 1.0)
+        # Rewards that never vary within an arm still carry rounding; a variance of exactly zero
+        # would make every difference infinitely sure.
+        largest = max(self.high - centre, centre - self.low)
+        digits = max(1e-9 * largest, 1e-13 * abs(centre))
+        within = float((counts - 1.0)[played] @ variances[played])
+        if within <= (counts.sum() - played.sum()) * digits**2:
+            variances[counts > 1.0] = digits**2
+        means = self.means + self.level
+        return Moments(counts[played], means[played], variances[played], self.m4[played])
