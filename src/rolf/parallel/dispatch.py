@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -28,7 +30,10 @@ def run_all(
     function: Callable[[Any], Any], tasks: Sequence[Any], workers: Workers
 ) -> Iterator[tuple[int, Any]]:
     """The index and the result of every task, as they finish."""
-    target = to_bytes("function", function) if workers.pickles else function
+    target: Any = function
+    if workers.pickles:
+        folders = [os.path.abspath(each) for each in sys.path]
+        target = pickle.dumps((folders, to_bytes("function", function)))
     done = bytearray(len(tasks))
     deaths: Counter[int] = Counter()
     while not all(done):

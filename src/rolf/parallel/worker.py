@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import pickle
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -55,8 +56,13 @@ def call_pickled(function: bytes, number: int, task: bytes) -> Outcome:
 
 @functools.lru_cache(maxsize=2)
 def _loaded(function: bytes) -> Callable[[Any], Any]:
-    """A function, unpickled once in each worker rather than for each task."""
-    out: Callable[[Any], Any] = pickle.loads(function)
+    """A function, unpickled once in each worker rather than for each task.
+
+    Modules are looked for where the caller has them too, if there is such a folder here.
+    """
+    folders, pickled = pickle.loads(function)
+    sys.path += [each for each in folders if each not in sys.path and os.path.isdir(each)]
+    out: Callable[[Any], Any] = pickle.loads(pickled)
     return out
 
 
