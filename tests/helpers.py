@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
 import pandas
 import pytest
 
 import rolf
+from rolf.estimators.played import component_moments
 from rolf.policies.catalogue import CATALOG
 from rolf.testing.policies import ARMS, FEATURES, MEANS, SIZE, frozen, play, reward_of
 from rolf.testing.policies import features_of as extra
@@ -45,3 +47,10 @@ def make(name, features=FEATURES, **options):
 
 def takes(name, option):
     return option in inspect.signature(rolf.policy_class(name)).parameters
+
+
+def all_moments(grid, components):
+    """Means and variances of all arms in every component, (G, K) each."""
+    arms = np.arange(grid.rows.shape[0])
+    each = [component_moments(grid, components, g, arms) for g in range(grid.latent.size)]
+    return np.swapaxes(np.array(each), 0, 1)

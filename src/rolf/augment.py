@@ -67,7 +67,9 @@ class Augmentation:
         #: ``observed`` along it.
         self.directions: FloatArray = directions
         self.scales: FloatArray = scales
-        self._reflectors, self._factors = _householder(self.observed)
+        #: (rank, K) and (rank,): reflections I - f v v' whose product times the last K - rank unit
+        #: vectors is B
+        self.reflectors, self.factors = _householder(self.observed)
 
     # --- the basis of the complement, as an operator ---------------------------------
 
@@ -78,9 +80,7 @@ class Augmentation:
             raise InvalidArgument("coefficients", values.shape, f"{self.arms - self.rank} rows")
         out = np.zeros((self.arms, *values.shape[1:]))
         out[self.rank :] = values
-        for reflector, factor in zip(
-            reversed(self._reflectors), reversed(self._factors), strict=True
-        ):
+        for reflector, factor in zip(self.reflectors[::-1], self.factors[::-1], strict=True):
             out -= np.multiply.outer(reflector, factor * (reflector @ out))
         return out
 
@@ -89,7 +89,7 @@ class Augmentation:
         out = np.array(rewards, dtype=np.float64)
         if out.shape[:1] != (self.arms,):
             raise InvalidArgument("rewards", out.shape, f"{self.arms} rows, one per arm")
-        for reflector, factor in zip(self._reflectors, self._factors, strict=True):
+        for reflector, factor in zip(self.reflectors, self.factors, strict=True):
             out -= np.multiply.outer(reflector, factor * (reflector @ out))
         return out[self.rank :]
 
@@ -149,16 +149,12 @@ class Augmentation:
         return int(np.count_nonzero(np.abs(latent) > tolerance * size))
 
 
-def _householder(columns: FloatArray) -> tuple[list[FloatArray], list[float]]:
-    """Reflectors I - f v v' whose product times the last K - r unit vectors is B."""
+def _householder(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Reflectors v (r, K) and factors f (r,) of a QR decomposition."""
     arms, rank = columns.shape
     if rank == 0:
-        return [], []
+        return np.zeros((0, arms)), np.zeros(0)
     packed, factors = np.linalg.qr(columns, mode="raw")
-    reflectors = []
-    for i in range(min(rank, arms)):
-        reflector = np.zeros(arms)
-        reflector[i] = 1.0
-        reflector[i + 1 :] = packed[i, i + 1 :]
-        reflectors.append(reflector)
-    return reflectors, [float(f) for f in factors]
+    reflectors = np.triu(packed[:, :arms], 1)
+    reflectors[np.arange(rank), np.arange(rank)] = 1.0
+    return reflectors, factors

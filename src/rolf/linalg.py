@@ -99,6 +99,23 @@ def dot(left: FloatArray, right: FloatArray) -> float:
     return float(left @ right)
 
 
+def _squared_norms(rows: FloatArray) -> FloatArray:
+    out = np.empty(rows.shape[0])
+    for i in range(rows.shape[0]):
+        total = 0.0
+        for j in range(rows.shape[1]):
+            total += rows[i, j] * rows[i, j]
+        out[i] = total
+    return out
+
+
+@primitive(_squared_norms)
+def squared_norms(rows: FloatArray) -> FloatArray:
+    """The squared length of every row (n,) of a matrix (n, m)."""
+    out: FloatArray = np.einsum("ij,ij->i", rows, rows)
+    return out
+
+
 def _add_outer(matrix: FloatArray, factor: float, left: FloatArray, right: FloatArray) -> None:
     rows, columns = matrix.shape
     for i in range(rows):

@@ -28,9 +28,10 @@ import numpy as np
 from scipy.special import expit
 
 from rolf.diagnosis.moments import Moments
-from rolf.estimators.components import Components, Posterior, no_components, refresh, standard_rows
+from rolf.estimators.components import Posterior, standard_rows
 from rolf.estimators.linked_posterior import LinkedPosterior, no_modes, refresh_linked
 from rolf.estimators.links import CLICKS
+from rolf.estimators.played import no_components, refresh
 from rolf.estimators.scales import scale_grid
 from rolf.types import FloatArray, IntArray
 
@@ -113,7 +114,8 @@ def real_belief(
     components = no_components(grid)
     refresh(grid, components, counts, sums, squares)
     degrees = float(counts.sum()) - 1.0
-    return _belief(grid, components, degrees, counts, sums, centre)
+    loose = 1.0 / (1.0 + grid.latent[:, None] * counts)
+    return _belief(grid, components, loose, degrees, counts, sums, centre)
 
 
 def click_belief(features: FloatArray, counts: FloatArray, sums: FloatArray) -> Belief:
@@ -124,7 +126,8 @@ def click_belief(features: FloatArray, counts: FloatArray, sums: FloatArray) -> 
     rates = expit(belief.modes)
     curvature = counts * rates * (1.0 - rates)
     pull = curvature * belief.modes + sums - counts * rates
-    return _belief(grid, belief.components, math.inf, curvature, pull, 0.0)
+    components = belief.components
+    return _belief(grid, components, components.loose, math.inf, curvature, pull, 0.0)
 
 
 def _grid(least: float, most: float) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -139,7 +142,8 @@ def _grid(least: float, most: float) -> tuple[FloatArray, FloatArray, FloatArray
 
 def _belief(
     grid: Any,
-    components: Components,
+    components: Any,
+    loose: FloatArray,
     degrees: float,
     curvature: FloatArray,
     pull: FloatArray,
@@ -156,9 +160,9 @@ def _belief(
         components.cov,
         grid.rows,
         grid.latent,
-        components.loose,
-        np.broadcast_to(curvature, components.loose.shape),
-        np.broadcast_to(pull, components.loose.shape),
+        loose,
+        np.broadcast_to(curvature, loose.shape),
+        np.broadcast_to(pull, loose.shape),
         np.tile(SHARES, grid.latent.size // SHARES.size),
         1.0 / (1.0 + float(odds)),
         centre,

@@ -29,20 +29,20 @@ from rolf.kernel import shared
 from rolf.linalg import add, add_outer, assign, dot, matvec, solve, vecmat, weighted_gram
 from rolf.types import FloatArray, IntArray
 
+#: what sums of numbers of size 1 leave behind
+ROUNDING = 1e-14
+
 
 class AugmentedRidge(NamedTuple):
-    """Directions V (K, d), squared scales S^2 (d,), the penalty l, and whether features are so
-    large that the first updates would lose many digits."""
+    """Directions V (K, d), squared scales S^2 (d,) and the penalty l."""
 
     directions: FloatArray
     scales2: FloatArray
     penalty: float
-    fragile: bool
 
     @classmethod
     def of(cls, augmented: Augmentation, penalty: float) -> AugmentedRidge:
-        scales2 = augmented.scales**2
-        return cls(augmented.directions, scales2, penalty, bool((scales2 > 1e6).any()))
+        return cls(augmented.directions, augmented.scales**2, penalty)
 
 
 class AugmentedBelief(NamedTuple):
@@ -76,13 +76,11 @@ def add_reward(model: AugmentedRidge, belief: AugmentedBelief, arm: int, reward:
     change = 1.0 / after - 1.0 / before
     row = model.directions[arm]
     pull = matvec(belief.core, row)
-    factor = -change / (1.0 + change * dot(row, pull))
-    add_outer(belief.core, factor, pull, pull)
+    add_outer(belief.core, -change / (1.0 + change * dot(row, pull)), pull, pull)
     old = belief.sums[arm]
     belief.counts[arm] += 1.0
     belief.sums[arm] = old + reward
     add(belief.image, belief.sums[arm] / after - old / before, row)
-    estimate(model, belief)
 
 
 @shared
@@ -94,23 +92,31 @@ def estimate(model: AugmentedRidge, belief: AugmentedBelief) -> None:
 
 @shared
 def refresh(model: AugmentedRidge, belief: AugmentedBelief) -> None:
-    """Recompute everything from counts and sums, in O(K d^2), to remove accumulated rounding."""
-    weights = 1.0 / (belief.counts + model.penalty)
+    """Recompute core and image from counts and sums, to remove accumulated rounding: O(n d^2) if
+    n arms have rewards.
+
+    V'V = I, so E^-1 = I/l - diag(held) with held = N/(l (N + l)) turns (I + C V'E^-1 V) core = C
+    into (S^-2 - C V' diag(held) V) core = C, in which arms without rewards do not appear.
+    """
+    played = np.flatnonzero(belief.counts)
+    rows, counts = model.directions[played], belief.counts[played]
     prior = model.penalty * (1.0 / model.scales2 - 1.0)
-    # (I + C V'E^-1 V) core = C, which also holds where C has zeros on its diagonal
-    left = weighted_gram(model.directions, weights)
+    left = weighted_gram(rows, counts / (model.penalty * (counts + model.penalty)))
     right = np.zeros(left.shape)
+    trace = 0.0
+    for i in range(prior.size):
+        trace += left[i, i]
+    least = ROUNDING * model.penalty * trace  # below it S^-2 could not be told from zero
     for i in range(prior.size):
         for j in range(prior.size):
-            left[i, j] *= prior[i]
-        left[i, i] += 1.0
+            left[i, j] *= -prior[i]
+        left[i, i] += max(1.0 / model.scales2[i], least)
         right[i, i] = prior[i]
     core = solve(left, right)
     for i in range(prior.size):
         for j in range(prior.size):
             belief.core[i, j] = (core[i, j] + core[j, i]) / 2.0
-    assign(belief.image, vecmat(belief.sums * weights, model.directions))
-    estimate(model, belief)
+    assign(belief.image, vecmat(belief.sums[played] / (counts + model.penalty), rows))
 
 
 @shared
@@ -119,9 +125,9 @@ def take_in(model: AugmentedRidge, belief: AugmentedBelief, arm: int, reward: fl
     add_reward(model, belief, arm, reward)
     belief.seen[0] += 1
     count = belief.seen[0]
-    early = model.fragile and count <= 2 * belief.counts.size
-    if early or count & (count - 1) == 0:
+    if count & (count - 1) == 0:
         refresh(model, belief)  # at each doubling, against rounding
+    estimate(model, belief)
 
 
 def _observe(model: AugmentedRidge, belief: AugmentedBelief, seen: Observation) -> None:
@@ -135,6 +141,7 @@ def _means(model: AugmentedRidge, belief: AugmentedBelief, features: FloatArray)
 def _recompute(model: AugmentedRidge, belief: AugmentedBelief, round: int) -> None:
     belief.seen[0] = int(belief.counts.sum())
     refresh(model, belief)
+    estimate(model, belief)
 
 
 def _check_rest(model: AugmentedRidge, belief: AugmentedBelief, rounds: int) -> None:

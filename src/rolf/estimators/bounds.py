@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.estimators.mixture import Believed, mixture, reward_variance
+from rolf.estimators.mixture import moments, reward_variance
 from rolf.estimators.operations import Table
 from rolf.kernel import kernel, looped, shared
 from rolf.types import FloatArray
@@ -35,7 +35,7 @@ class Bonus(NamedTuple):
 
 @kernel
 def upper_bounds(
-    model: Any, belief: Any, known: Believed, waiting: FloatArray, bonus: Bonus
+    model: Any, belief: Any, features: FloatArray, waiting: FloatArray, bonus: Bonus
 ) -> tuple[FloatArray, FloatArray]:
     """Mean of every arm (K,) and its upper bound (K,)."""
     raise NotImplementedError
@@ -63,11 +63,10 @@ def deviations_of(chance: float) -> float:
 
 @looped
 def normal_bounds(
-    known: Believed, waiting: FloatArray, bonus: Bonus
-) -> tuple[FloatArray, FloatArray]:
+    mean: FloatArray, variance: FloatArray, noise: float, waiting: FloatArray, bonus: Bonus
+) -> FloatArray:
     """Bounds for rewards with normal noise. While all rewards were equal, the least known arm
     comes first."""
-    mean, variance, noise = mixture(known)
     upper = np.empty(mean.size)
     for a in range(mean.size):
         ratio = variance[a] / abs(noise)
@@ -76,13 +75,14 @@ def normal_bounds(
             upper[a] = mean[a] + deviations(bonus, ratio) * math.sqrt(noise * ratio)
         else:
             upper[a] = ratio if ratio > 0.0 else -waiting[a]
-    return mean, upper
+    return upper
 
 
 def _bounds(
-    model: Any, belief: Any, known: Believed, waiting: FloatArray, bonus: Bonus
+    model: Any, belief: Any, features: FloatArray, waiting: FloatArray, bonus: Bonus
 ) -> tuple[FloatArray, FloatArray]:
-    return normal_bounds(known, waiting, bonus)
+    mean, variance, noise = moments(model, belief, features)
+    return mean, normal_bounds(mean, variance, noise, waiting, bonus)
 
 
 def _variance(model: Any, belief: Any, unit: float) -> float:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rolf.estimators.mixture import Believed, loadings
+from rolf.estimators.mixture import loadings
+from rolf.estimators.scales import noise_variances
 from rolf.kernel import looped, shared
 from rolf.linalg import cholesky
 from rolf.types import FloatArray, IntArray
@@ -44,7 +45,6 @@ def hashed_normals(key: int, place: int, out: FloatArray) -> None:
 def win_shares(
     model: Any,
     belief: Any,
-    known: Believed,
     features: FloatArray,
     available: IntArray,
     draws: int,
@@ -54,24 +54,27 @@ def win_shares(
     with one more draw in which all of them are, so that no share is zero."""
     count, size = available.size, belief.components.cov.shape[1]
     wins = np.full(count, 1.0 / count)
-    if known.noises[0] < 0.0:
+    evidence = belief.components.evidence
+    noises = noise_variances(evidence, model.noise)
+    if noises[0] < 0.0:
         return wins
-    errors, degrees = belief.components.evidence.errors, belief.components.evidence.seen[0] - 1.0
+    errors, degrees = evidence.errors, evidence.seen[0] - 1.0
     numbers, coef = np.empty(1 + size + count), np.empty(size)
     length = numbers.size + 1
     start, passed = hashed(round, 0), 0.0
     g = loaded = -1
-    reach, alone, root = np.empty((size, count)), np.empty(count), np.empty((size, size))
+    means, alone = np.empty(count), np.empty(count)
+    reach, root = np.empty((size, count)), np.empty((size, size))
     for draw in range(draws):
-        while g < 0 or ((draw + start) / draws > passed and g < known.weights.size - 1):
+        while g < 0 or ((draw + start) / draws > passed and g < evidence.weights.size - 1):
             g += 1
-            passed += known.weights[g]
+            passed += evidence.weights[g]
         if g != loaded:
-            reach, alone = loadings(model, belief, features, g, available)
+            means, reach, alone = loadings(model, belief, features, g, available)
             root = cholesky(belief.components.cov[g])
             loaded = g
         hashed_normals(round, 1 + draw * (length + length % 2), numbers)
-        scale = known.noises[g]
+        scale = noises[g]
         if model.noise == 0.0 and errors[g] > 0.0:
             # over chi-squared, by the cube of a normal number (Wilson and Hilferty)
             part = 2.0 / (9.0 * degrees)
@@ -88,7 +91,7 @@ def win_shares(
             value = math.sqrt(alone[place]) * numbers[1 + size + place]
             for i in range(size):
                 value += reach[i, place] * coef[i]
-            value = known.means[g, available[place]] + scale * value
+            value = means[place] + scale * value
             if value > best:
                 best, winner = value, place
         wins[winner] += 1.0

@@ -1,4 +1,4 @@
-"""The components of the posterior for fixed features, and how they follow from the totals.
+"""What the components of the posterior for fixed features follow from.
 
 With the notation of ``posterior.py``, N_a rewards of arm a and their average ybar_a, the
 coefficients (c, m) of a component have covariance C and mean t,
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.estimators.mixture import MixturePosterior
-from rolf.estimators.scales import Evidence, no_evidence, noise_posterior, weigh
+from rolf.estimators.scales import Evidence, no_evidence, noise_posterior
 from rolf.kernel import looped, shared
 from rolf.linalg import inverse, matvec
 from rolf.types import FloatArray, IntArray
@@ -37,8 +37,8 @@ class Posterior(NamedTuple):
 
 
 class Components(NamedTuple):
-    """Per component: posterior means, variances and f of all arms (G, K), and the covariance
-    of the coefficients (G, D, D)."""
+    """Of clicks and counts, per component: posterior means, variances and f of all arms (G, K),
+    and the covariance of the coefficients (G, D, D). Real rewards: ``played.py``."""
 
     means: FloatArray
     variances: FloatArray
@@ -120,46 +120,6 @@ def move(
             cov[g, i, j] -= factor * gain[j]
 
 
-@looped
-def refresh(
-    grid: Posterior, belief: Components, counts: FloatArray, sums: FloatArray, squares: FloatArray
-) -> None:
-    """Recompute everything from the counts, sums and sums of squares of all arms."""
-    arms = counts.size
-    evidence = belief.evidence
-    evidence.seen[0] = counts.sum()
-    if evidence.seen[0] == 0.0:
-        return
-    level = math.nan
-    within = 0.0
-    averages = np.zeros(arms)  # less the level: where all rewards are equal, exactly zero
-    for a in range(arms):
-        if counts[a] > 0.0:
-            mean = sums[a] / counts[a]
-            if math.isnan(level):
-                level = mean
-            averages[a] = mean - level
-    for a in range(arms):
-        if counts[a] > 0.0:
-            within += max(squares[a] - sums[a] / counts[a] * sums[a], 0.0)
-    pull = counts * averages
-    for g in range(grid.latent.size):
-        prior = grid.observed[g] * grid.sizes
-        coef, logdet, error = regress(grid.rows, grid.latent[g], prior, counts, pull, belief.cov[g])
-        logdet += widths(grid.rows, grid.latent[g], counts, belief, g)
-        centres = matvec(grid.rows, coef)
-        for a in range(arms):
-            free = belief.loose[g, a]
-            gap = averages[a] - centres[a]
-            belief.means[g, a] = level + centres[a] + (1.0 - free) * gap
-        for a in range(arms):
-            error += counts[a] * belief.loose[g, a] * (averages[a] - centres[a]) ** 2
-        evidence.errors[g] = within + error
-        evidence.logdets[g] = logdet
-        evidence.alive[g] = 1
-    weigh(grid.prior, evidence, grid.noise)
-
-
 @shared
 def regress(
     rows: FloatArray,
@@ -224,7 +184,7 @@ def widths(
 def fixed_loadings(
     rows: FloatArray, loose: FloatArray, latent: FloatArray, component: int, arms: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """``loadings`` for fixed features."""
+    """Reach and alone (``mixture.loadings``) of some arms."""
     size = rows.shape[1]
     reach, alone = np.empty((size, arms.size)), np.empty(arms.size)
     for place in range(arms.size):

@@ -24,11 +24,13 @@ sqrt(t log(2 K t^2/delta)).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rolf.estimators import operations as op
+from rolf.estimators.basis import augmented_row, coefficients_of, rewards_of
+from rolf.estimators.imputation import arm_count, begin_imputation, imputation_lasso
 from rolf.estimators.lasso import Lasso, absorb, follow, lasso_start, solve_from_nothing
 from rolf.estimators.operations import (
     ArmTotals,
@@ -63,9 +65,10 @@ class Penalties(NamedTuple):
 
 
 class RobustLasso(NamedTuple):
-    """matrix: augmented features (K, K); gram: X X' (d, d); probability: p."""
+    """features: [X' B], as a matrix or an operator (``basis.py``); gram: X X' (d, d);
+    probability: p."""
 
-    matrix: FloatArray
+    features: Any
     gram: FloatArray
     probability: float
     delta: float
@@ -96,7 +99,7 @@ def _begin(model: RobustLasso, arms: int) -> RobustBelief:
     return RobustBelief(
         counts=counts,
         sums=sums,
-        imputation=lasso_start(np.zeros((arms, arms)), penalty),
+        imputation=begin_imputation(model.features, penalty),
         main=lasso_start(np.array(model.gram), penalty),
         coef=coef,
         estimates=estimates,
@@ -109,7 +112,7 @@ def growth(model: RobustLasso, round: int) -> float:
     """What the penalties are multiplied by in round t."""
     if not model.penalties.theory:
         return 1.0
-    return penalty_growth(model.matrix.shape[0], model.delta, round)
+    return penalty_growth(arm_count(model.features), model.delta, round)
 
 
 @looped
@@ -133,9 +136,10 @@ def impute(
     """One more reward for the imputation estimate."""
     belief.counts[arm] += 1.0
     belief.sums[arm] += reward
-    absorb(belief.imputation, model.matrix[arm], reward)
-    if penalty != 2.0 * belief.imputation.half[0]:
-        follow(belief.imputation, belief.imputation.target.copy(), penalty)
+    lasso = imputation_lasso(model.features, belief.imputation, belief.counts)
+    absorb(lasso, augmented_row(model.features, arm), reward)
+    if penalty != 2.0 * lasso.half[0]:
+        follow(lasso, lasso.target.copy(), penalty)
 
 
 @shared
@@ -173,13 +177,13 @@ def solve_main(
         else:
             size = max(abs(target[j]) - threshold, 0.0)
             belief.coef[j] = size if target[j] > 0.0 else -size
-    assign(belief.estimates, matvec(model.matrix, belief.coef))
+    assign(belief.estimates, rewards_of(model.features, belief.coef))
 
 
 @looped
 def solve_from_totals(model: RobustLasso, belief: RobustBelief, main_penalty: float) -> None:
     """Both lassos, once the imputation's Gram matrix and target are set."""
-    solve_from_nothing(belief.imputation)
+    solve_from_nothing(imputation_lasso(model.features, belief.imputation, belief.counts))
     solve_again(model, belief, main_penalty)
 
 
@@ -200,8 +204,9 @@ def set_problem(model: RobustLasso, belief: RobustBelief, round: int) -> float:
         belief.last[0] = round
     grown = growth(model, max(int(belief.last[0]), 1))
     if belief.counts.any():
-        belief.imputation.gram[:] = weighted_gram(model.matrix, belief.counts)
-        belief.imputation.target[:] = belief.sums @ model.matrix
+        if isinstance(model.features, np.ndarray):
+            belief.imputation.gram[:] = weighted_gram(model.features, belief.counts)
+        belief.imputation.target[:] = coefficients_of(model.features, belief.sums)
         belief.imputation.half[0] = model.penalties.imputation * grown / 2.0
     return grown
 
@@ -226,7 +231,8 @@ def _check_rest(model: RobustLasso, belief: RobustBelief, rounds: int) -> None:
         raise ValueError(f"last is {belief.last[0]}, after {rounds} rounds")
     check_lasso(belief.imputation)
     check_lasso(belief.main)
-    check_gram(belief.imputation.gram, model.matrix, belief.counts)
+    if isinstance(model.features, np.ndarray):
+        check_gram(belief.imputation.gram, model.features, belief.counts)
     if not np.allclose(belief.main.gram, model.gram, rtol=1e-6, atol=1e-9 * model.gram.max()):
         raise ValueError("main.gram is not that of the features")
 

@@ -22,18 +22,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from rolf.estimators.lasso_matrices import add_row, product, spread, times
 from rolf.estimators.optimality import descend, settle
-from rolf.estimators.support import (
-    Lasso,
-    enter,
-    forget_support,
-    lasso_start,
-    leave,
-    on_support,
-    rank_one,
-)
+from rolf.estimators.support import Lasso, enter, forget_support, lasso_start, leave
 from rolf.kernel import looped, shared
-from rolf.linalg import matvec
 from rolf.types import FloatArray
 
 __all__ = ["Lasso", "absorb", "follow", "lasso_start", "solve_from_nothing"]
@@ -43,14 +35,14 @@ __all__ = ["Lasso", "absorb", "follow", "lasso_start", "solve_from_nothing"]
 def absorb(lasso: Lasso, row: FloatArray, reward: float) -> None:
     """Take in one observation: A += row row', b += reward row."""
     size = row.size
-    push = on_support(lasso, row)
+    push = times(lasso.inverse, lasso.signs, row)
     reach = 0.0
     fit = 0.0
     for j in range(size):
         reach += row[j] * push[j]
         fit += row[j] * lasso.coef[j]
-    rank_one(lasso.inverse, -1.0 / (1.0 + reach), push)
-    rank_one(lasso.gram, 1.0, row)
+    spread(lasso.inverse, -1.0 / (1.0 + reach), push)
+    add_row(lasso.gram, row)
     target = np.empty(size)
     slope = (reward - fit) / (1.0 + reach)
     for j in range(size):
@@ -123,13 +115,13 @@ def _walk(lasso: Lasso, target: FloatArray, penalty: float, first: FloatArray) -
         else:
             for j in range(size):
                 pull[j] = change[j] - half_slope * signs[j]
-            coef_slope = on_support(lasso, pull)
+            coef_slope = times(lasso.inverse, signs, pull)
         active = 0.0
         for j in range(size):
             active += abs(signs[j])
         corr_slope = change  # not read where every variable is active
         if active < size:
-            corr_slope = matvec(lasso.gram, coef_slope)
+            corr_slope = product(lasso.gram, coef_slope)
             for j in range(size):
                 corr_slope[j] = change[j] - corr_slope[j]
         step, stop = _first_crossing(

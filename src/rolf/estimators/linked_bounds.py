@@ -14,7 +14,6 @@ import numpy as np
 
 from rolf.estimators.bounds import Bonus, deviations
 from rolf.estimators.links import STEPS, response
-from rolf.estimators.mixture import Believed, mixture
 from rolf.kernel import looped
 from rolf.types import FloatArray
 
@@ -24,12 +23,12 @@ def linked_bounds(
     link: int,
     counts: FloatArray,
     sums: FloatArray,
-    known: Believed,
+    mean: FloatArray,
+    variance: FloatArray,
     waiting: FloatArray,
     bonus: Bonus,
-) -> tuple[FloatArray, FloatArray]:
-    """Means and upper bounds of all arms, given the number and the sum of each one's rewards."""
-    mean, variance, _ = mixture(known)
+) -> FloatArray:
+    """Upper bounds of all arms, given the number and the sum of each one's rewards."""
     out = np.empty(mean.size)
     for a in range(mean.size):
         expected, slope, base = response(link, mean[a])
@@ -54,4 +53,4 @@ def linked_bounds(
                 break
             x -= max(excess / gradient, -1.0)
         out[a] = x
-    return mean, out
+    return out

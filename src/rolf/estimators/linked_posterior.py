@@ -41,10 +41,11 @@ from rolf.estimators.links import CLICKS, CLOSE, STEPS, averaged, limited, linke
 from rolf.estimators.mixture import (
     Believed,
     MixturePosterior,
-    believed,
     check_components,
     components_agree,
     loadings,
+    mixture,
+    moments,
     plays,
     posterior,
     reward_variance,
@@ -231,10 +232,13 @@ def _means(model: LinkedPosterior, belief: LinkedBelief, features: FloatArray) -
     return averaged(model.link, weights, components.means, components.variances)
 
 
-def _believed(model: LinkedPosterior, belief: LinkedBelief, features: FloatArray) -> Believed:
+def _moments(
+    model: LinkedPosterior, belief: LinkedBelief, features: FloatArray
+) -> tuple[FloatArray, FloatArray, float]:
     components = belief.components
     weights = components.evidence.weights
-    return Believed(weights, components.means, components.variances, np.ones(weights.size))
+    ones = np.ones(weights.size)
+    return mixture(Believed(weights, components.means, components.variances, ones))
 
 
 def _variance(model: LinkedPosterior, belief: LinkedBelief, unit: float) -> float:
@@ -247,11 +251,13 @@ def _variance(model: LinkedPosterior, belief: LinkedBelief, unit: float) -> floa
 def _bounds(
     model: LinkedPosterior,
     belief: LinkedBelief,
-    known: Believed,
+    features: FloatArray,
     waiting: FloatArray,
     bonus: Bonus,
 ) -> tuple[FloatArray, FloatArray]:
-    return linked_bounds(model.link, belief.counts, belief.sums, known, waiting, bonus)
+    mean, variance, _ = moments(model, belief, features)
+    counts, sums = belief.counts, belief.sums
+    return mean, linked_bounds(model.link, counts, sums, mean, variance, waiting, bonus)
 
 
 def _plays(model: LinkedPosterior, belief: LinkedBelief) -> FloatArray:
@@ -282,8 +288,10 @@ def _loadings(
     features: FloatArray,
     component: int,
     arms: IntArray,
-) -> tuple[FloatArray, FloatArray]:
-    return fixed_loadings(model.rows, belief.components.loose, model.latent, component, arms)
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    components = belief.components
+    reach, alone = fixed_loadings(model.rows, components.loose, model.latent, component, arms)
+    return components.means[component][arms], reach, alone
 
 
 def _posterior(
@@ -302,7 +310,7 @@ op.arm_estimator(
         op.observe: _observe,
         op.means: _means,
         op.recompute: _recompute,
-        believed: _believed,
+        moments: _moments,
         loadings: _loadings,
         plays: _plays,
         upper_bounds: _bounds,

@@ -38,8 +38,13 @@ class Believed(NamedTuple):
 
 
 @kernel
-def believed(model: Any, belief: Any, features: FloatArray) -> Believed:
-    """What is believed of arms with these features (K, d)."""
+def moments(model: Any, belief: Any, features: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Mean, relative to the belief's anchor, and variance of arms with these features (K, d) over
+    all components, (K,) each, and the noise variance.
+
+    While all rewards were equal the variances are in units of the noise, and the noise variance
+    is given as -1.
+    """
     raise NotImplementedError
 
 
@@ -52,19 +57,16 @@ def plays(model: Any, belief: Any) -> FloatArray:
 @kernel
 def loadings(
     model: Any, belief: Any, features: FloatArray, component: int, arms: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """Reach (D, A) and alone (A,) of some arms: given the noise variance s of a component, they are
-    means + sqrt(s) (reach'L e + sqrt(alone) e') with L L' = cov and e, e' standard normal."""
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Means (A,), reach (D, A) and alone (A,) of some arms: given the noise variance s of a
+    component, they are means + sqrt(s) (reach'L e + sqrt(alone) e') with L L' = cov and e, e'
+    standard normal."""
     raise NotImplementedError
 
 
 @looped
 def mixture(known: Believed) -> tuple[FloatArray, FloatArray, float]:
-    """Mean and variance of every arm (K,) over all components, and the noise variance.
-
-    While all rewards were equal the variances are in units of the noise, and the noise variance
-    is given as -1.
-    """
+    """``moments``, from what is believed component by component."""
     count, arms = known.means.shape
     mean = np.zeros(arms)
     variance = np.zeros(arms)
@@ -110,7 +112,7 @@ class MixturePosterior(NamedTuple):
     variances: FloatArray  # (L, K), in units of s
     cov: FloatArray  # (L, D, D)
     degrees: float  # of freedom: rewards less one, or infinitely many
-    #: as the operation of this name, of a component and some arms
+    #: reach and alone of a component and some arms
     loadings: Callable[[int, IntArray], tuple[FloatArray, FloatArray]]
     #: from what is normal to rewards
     link: Callable[[FloatArray], FloatArray] = np.asarray
@@ -183,7 +185,14 @@ def chances_of_best(
 def posterior_traits(totals: tuple[str, ...], derived: tuple[str, ...]) -> Traits:
     """What saving and merging have to know of a belief with an anchor and components."""
     paths = tuple(f"components.{name}" for name in derived)
-    return Traits(totals, ("anchor",), paths, align=align_levels, agrees=components_agree)
+    return Traits(
+        totals,
+        ("anchor",),
+        paths,
+        align=align_levels,
+        agrees=components_agree,
+        gone=("components.evidence.cautious",),
+    )
 
 
 def check_anchored(model: Any, belief: Any, rounds: int) -> None:

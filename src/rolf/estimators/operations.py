@@ -153,6 +153,10 @@ class Traits(NamedTuple):
             all arrays have to be the same up to rounding.
         weighs: whether rewards are weighed by the chance with which their arm was chosen.
         sequential: whether what a reward adds to the totals depends on the rewards before it.
+        drawn: arrays on which draws from the belief depend, where those are few and small; a
+            sampled decision whose chance is read later remembers them. By default all arrays.
+        added: arrays that older states lack; they are recomputed.
+        gone: arrays that only older states have.
     """
 
     totals: tuple[str, ...]
@@ -163,6 +167,9 @@ class Traits(NamedTuple):
     agrees: Agrees | None = None
     weighs: bool = False
     sequential: bool = False
+    drawn: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
 
 
 _traits: dict[type, Traits] = {}
@@ -192,14 +199,12 @@ def traits_of(model: type) -> Traits:
 def arm_estimator(
     model: type,
     table: Table,
-    derived: tuple[str, ...] = (),
-    agrees: Agrees | None = None,
+    **traits: Any,
 ) -> None:
-    """An estimator whose belief follows from the counts and sums of every arm."""
+    """An estimator whose belief follows from the counts and sums of every arm; ``traits`` are its
+    further traits."""
     defaults: Table = {learn: add_history, learn_totals: add_totals, check_totals: check_arms}
-    estimator(
-        model, {**defaults, **table}, Traits(("counts", "sums"), derived=derived, agrees=agrees)
-    )
+    estimator(model, {**defaults, **table}, Traits(("counts", "sums"), **traits))
 
 
 # --- for beliefs that hold counts and sums of every arm --------------------------------------

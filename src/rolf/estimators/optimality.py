@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rolf.estimators.support import Lasso, enter, forget_support, leave, on_support
+from rolf.estimators.lasso_matrices import column, product, times
+from rolf.estimators.support import Lasso, enter, forget_support, leave
 from rolf.kernel import shared
-from rolf.linalg import matvec
 
 TOLERANCE = 1e-10  # of the conditions, relative to l/2,
 ROUNDING = 1e-14  # and what rounding may add to them, relative to b
@@ -24,7 +24,7 @@ def _violation(lasso: Lasso, allowed: float) -> float:
 
     A coefficient that rounding put on the wrong side of zero becomes zero.
     """
-    image = matvec(lasso.gram, lasso.coef)
+    image = product(lasso.gram, lasso.coef)
     half = lasso.half[0]
     coef, corr, signs = lasso.coef, lasso.corr, lasso.signs
     worst = 0.0
@@ -33,7 +33,7 @@ def _violation(lasso: Lasso, allowed: float) -> float:
         if signs[j] != 0.0:
             gap = abs(corr[j] - half * signs[j])
             if coef[j] * signs[j] < 0.0:
-                wrong = abs(coef[j]) * lasso.gram[j, j]
+                wrong = abs(coef[j]) * column(lasso.gram, j)[j]
                 gap = max(gap, wrong)
                 if wrong <= allowed:
                     coef[j] = 0.0
@@ -87,7 +87,7 @@ def _refine(lasso: Lasso) -> None:
     for j in range(gap.size):
         if lasso.signs[j] != 0.0:
             gap[j] = lasso.corr[j] - lasso.half[0] * lasso.signs[j]
-    move = on_support(lasso, gap)
+    move = times(lasso.inverse, lasso.signs, gap)
     for j in range(gap.size):
         lasso.coef[j] += move[j]
 
@@ -100,7 +100,7 @@ def _sweep(lasso: Lasso, allowed: float) -> None:
     for j in range(size):
         if lasso.signs[j] == 0.0:
             lasso.coef[j] = 0.0
-    corr = matvec(lasso.gram, lasso.coef)
+    corr = product(lasso.gram, lasso.coef)
     for j in range(size):
         corr[j] = lasso.target[j] - corr[j]
     for _ in range(SWEEPS):
@@ -112,7 +112,10 @@ def _sweep(lasso: Lasso, allowed: float) -> None:
             else:
                 gap = abs(corr[j]) - half
             worst = max(worst, gap)
-            scale = lasso.gram[j, j]
+            if old == 0.0 and gap <= 0.0:
+                continue
+            entries = column(lasso.gram, j)
+            scale = entries[j]
             if scale > 0.0:
                 pull = corr[j] + scale * old
                 new = max(abs(pull) - half, 0.0) / scale
@@ -120,7 +123,7 @@ def _sweep(lasso: Lasso, allowed: float) -> None:
                     new = -new
                 if new != old:
                     for i in range(size):
-                        corr[i] -= lasso.gram[j, i] * (new - old)
+                        corr[i] -= entries[i] * (new - old)
                     lasso.coef[j] = new
         if worst <= allowed / 2.0:
             break
@@ -143,7 +146,7 @@ def _rebuild_support(lasso: Lasso) -> None:
             lasso.corr[j] = lasso.coef[j]  # only its sign is read
             if enter(lasso, j):
                 break
-            direction = on_support(lasso, lasso.gram[j])
+            direction = times(lasso.inverse, lasso.signs, column(lasso.gram, j))
             direction[j] = -1.0
             way = 1.0 if lasso.coef[j] > 0.0 else -1.0
             step = abs(lasso.coef[j])

@@ -27,6 +27,7 @@ import numpy as np
 
 from rolf.estimators import operations as op
 from rolf.estimators.augmented_ridge import AugmentedBelief, AugmentedRidge, take_in
+from rolf.estimators.basis import coefficients_of, rewards_of
 from rolf.estimators.doubly_robust import (
     DERIVED,
     RobustBelief,
@@ -37,6 +38,7 @@ from rolf.estimators.doubly_robust import (
     set_problem,
     solve_main,
 )
+from rolf.estimators.imputation import imputation_lasso
 from rolf.estimators.lasso import solve_from_nothing
 from rolf.estimators.operations import History, Observation, Traits
 from rolf.kernel import looped, shared
@@ -239,7 +241,7 @@ def _begin_lasso(model: PseudoLasso, arms: int) -> PseudoLassoBelief:
 def solve_lasso(model: PseudoLasso, belief: PseudoLassoBelief, q: FloatArray, l2: float) -> None:
     """The main lasso."""
     count = belief.kept.counts.sum()
-    target = vecmat(q, model.lassos.matrix) / count
+    target = coefficients_of(model.lassos.features, q) / count
     solve_main(model.lassos, belief.lassos, target, count, l2)
 
 
@@ -256,7 +258,7 @@ def add_pseudo(
         kept.aside_counts[each] = 0.0
         kept.aside_sums[each] = 0.0
     impute(model.lassos, lassos, arm, reward, l1)
-    imputed = matvec(model.lassos.matrix, lassos.imputation.coef)
+    imputed = rewards_of(model.lassos.features, lassos.imputation.coef)
     p = model.lassos.probability
     solve_lasso(model, belief, keep(kept, model.reading, arm, reward, imputed, p), l2)
 
@@ -265,8 +267,8 @@ def add_pseudo(
 def solve_both(model: PseudoLasso, belief: PseudoLassoBelief, l2: float) -> None:
     """Both lassos, once the imputation's Gram matrix and target are set."""
     lassos, p = belief.lassos, model.lassos.probability
-    solve_from_nothing(lassos.imputation)
-    imputed = matvec(model.lassos.matrix, lassos.imputation.coef)
+    solve_from_nothing(imputation_lasso(model.lassos.features, lassos.imputation, lassos.counts))
+    imputed = rewards_of(model.lassos.features, lassos.imputation.coef)
     solve_lasso(model, belief, pseudo_sums(belief.kept, model.reading, imputed, p), l2)
 
 

@@ -14,7 +14,16 @@ import numpy as np
 from rolf.estimators import operations as op
 from rolf.estimators.operations import Observation
 from rolf.kernel import shared
-from rolf.linalg import add, assign, dot, inverse_root, matvec, root_update, vecmat, weighted_gram
+from rolf.linalg import (
+    add,
+    assign,
+    inverse_root,
+    matmat,
+    matvec,
+    root_update,
+    squared_norms,
+    weighted_gram,
+)
 from rolf.types import FloatArray
 
 LOSS = 1e-2  # a squared width below this share of its last computed value is computed again
@@ -47,14 +56,8 @@ class RidgeBelief(NamedTuple):
 def _begin(model: Ridge, arms: int) -> RidgeBelief:
     root = np.eye(model.features.shape[1]) / np.sqrt(model.penalty)
     counts, sums, estimates = np.zeros((3, arms))
-    squares = _squared_widths(model.features, root)
+    squares = squared_norms(model.features @ root)
     return RidgeBelief(counts, sums, root, estimates, squares, LOSS * squares, np.zeros(1))
-
-
-def _squared_widths(features: FloatArray, root: FloatArray) -> FloatArray:
-    half = features @ root
-    out: FloatArray = np.einsum("ij,ij->i", half, half)
-    return out
 
 
 def _observe(model: Ridge, belief: RidgeBelief, seen: Observation) -> None:
@@ -77,12 +80,11 @@ def narrow(model: Ridge, belief: RidgeBelief, spread: FloatArray, size: float) -
     again from the root, which keeps its accuracy: two or three times per arm in a long run.
     """
     assign(belief.squares, belief.squares - spread * spread * (1.0 / (1.0 + size)))
-    lost = belief.squares < belief.limits
-    if np.count_nonzero(lost) > 0:
-        for arm in np.flatnonzero(lost):
-            half = vecmat(model.features[arm], belief.root)
-            belief.squares[arm] = dot(half, half)
-            belief.limits[arm] = LOSS * belief.squares[arm]
+    lost = np.flatnonzero(belief.squares < belief.limits)
+    if lost.size > 0:
+        squares = squared_norms(matmat(model.features[lost], belief.root))
+        belief.squares[lost] = squares
+        belief.limits[lost] = LOSS * squares
 
 
 def _means(model: Ridge, belief: RidgeBelief, features: FloatArray) -> FloatArray:
@@ -99,7 +101,7 @@ def _recompute(model: Ridge, belief: RidgeBelief, round: int) -> None:
     belief.root[:] = inverse_root(moment, model.penalty)
     half = model.features @ belief.root
     belief.estimates[:] = half @ (half.T @ belief.sums)
-    belief.squares[:] = _squared_widths(model.features, belief.root)
+    belief.squares[:] = squared_norms(half)
     belief.limits[:] = LOSS * belief.squares
     _, log = np.linalg.slogdet(belief.root)
     belief.logdet[0] = -2.0 * log - belief.root.shape[0] * math.log(model.penalty)

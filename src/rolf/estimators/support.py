@@ -1,20 +1,25 @@
-"""A lasso problem with its solution, and the linear algebra on its support.
-
-The inverse of A on the support is kept embedded in a full-size matrix of zeros, so that a
-variable enters or leaves by one rank-one update.
-"""
+"""A lasso problem with its solution, and how variables enter and leave its support."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from rolf.estimators.lasso_matrices import (
+    Packed,
+    check_seats,
+    clear,
+    column,
+    inverse_column,
+    let_in,
+    let_out,
+    spread,
+    times,
+)
 from rolf.kernel import shared
-from rolf.linalg import add_outer, matvec
 from rolf.types import FloatArray
 
-DENSE = 64  # up to this size skipping what is zero costs more than it saves
 SINGULAR = 1e-11  # a Schur complement below this share of A_jj is zero
 
 
@@ -22,23 +27,33 @@ class Lasso(NamedTuple):
     """One problem and its solution.
 
     gram A (n, n), target b (n,), half [l/2], coef m (n,), corr c (n,), signs of m on
-    the support and 0 elsewhere (n,), inverse of A on the support (n, n), and in steps how
-    many breakpoints there were, walks that started over, and problems left short of the tolerance.
+    the support and 0 elsewhere (n,), inverse of A on the support (``lasso_matrices.py``), and in
+    steps how many breakpoints there were, walks that started over, and problems left short of the
+    tolerance.
     """
 
-    gram: FloatArray
+    gram: Any
     target: FloatArray
     half: FloatArray
     coef: FloatArray
     corr: FloatArray
     signs: FloatArray
-    inverse: FloatArray
+    inverse: Any
     steps: FloatArray
 
 
 def lasso_start(gram: FloatArray, penalty: float) -> Lasso:
     """The problem with b = 0, whose solution is 0."""
     size = gram.shape[0]
+    return _start(gram, np.zeros((size, size)), size, penalty)
+
+
+def packed_start(size: int, penalty: float) -> Lasso:
+    """The same for many variables: A is given with each call, and the inverse is packed."""
+    return _start(np.zeros((0, 0)), Packed.empty(size), size, penalty)
+
+
+def _start(gram: FloatArray, inverse: Any, size: int, penalty: float) -> Lasso:
     return Lasso(
         gram=gram,
         target=np.zeros(size),
@@ -46,7 +61,7 @@ def lasso_start(gram: FloatArray, penalty: float) -> Lasso:
         coef=np.zeros(size),
         corr=np.zeros(size),
         signs=np.zeros(size),
-        inverse=np.zeros((size, size)),
+        inverse=inverse,
         steps=np.zeros(3),
     )
 
@@ -57,6 +72,8 @@ def check_lasso(lasso: Lasso) -> None:
         raise ValueError("signs are not all -1, 0 or 1")
     if lasso.half[0] < 0.0:
         raise ValueError("half is below 0")
+    if isinstance(lasso.inverse, Packed):
+        check_seats(lasso.inverse, lasso.signs)
 
 
 def check_gram(gram: FloatArray, rows: FloatArray, counts: FloatArray) -> None:
@@ -73,47 +90,18 @@ def check_gram(gram: FloatArray, rows: FloatArray, counts: FloatArray) -> None:
 
 
 @shared
-def rank_one(matrix: FloatArray, factor: float, vector: FloatArray) -> None:
-    """matrix += factor vector vector'."""
-    size = vector.size
-    if size <= DENSE:
-        add_outer(matrix, factor, vector, vector)
-    else:
-        for i in range(size):
-            weight = factor * vector[i]
-            if weight != 0.0:
-                for j in range(size):
-                    matrix[i, j] += weight * vector[j]
-
-
-@shared
-def on_support(lasso: Lasso, vector: FloatArray) -> FloatArray:
-    """A_SS^-1 vector_S, zero off the support, where the inverse has zeros."""
-    size = vector.size
-    if size <= DENSE:
-        return matvec(lasso.inverse, vector)
-    out = np.zeros(size)
-    for i in range(size):
-        if lasso.signs[i] != 0.0:
-            total = 0.0
-            for j in range(size):
-                total += lasso.inverse[i, j] * vector[j]
-            out[i] = total
-    return out
-
-
-@shared
 def enter(lasso: Lasso, index: int) -> bool:
     """Add a variable, with the sign of its c; False if A would become singular."""
-    column = lasso.gram[index]
-    pull = on_support(lasso, column)
-    schur = column[index]
-    for i in range(column.size):
-        schur -= column[i] * pull[i]
-    if schur <= SINGULAR * column[index]:
+    entries = column(lasso.gram, index)
+    pull = times(lasso.inverse, lasso.signs, entries)
+    schur = entries[index]
+    for i in range(entries.size):
+        schur -= entries[i] * pull[i]
+    if schur <= SINGULAR * entries[index]:
         return False
     pull[index] = -1.0
-    rank_one(lasso.inverse, 1.0 / schur, pull)
+    let_in(lasso.inverse, index)
+    spread(lasso.inverse, 1.0 / schur, pull)
     lasso.signs[index] = 1.0 if lasso.corr[index] > 0.0 else -1.0
     return True
 
@@ -121,18 +109,15 @@ def enter(lasso: Lasso, index: int) -> bool:
 @shared
 def leave(lasso: Lasso, index: int) -> None:
     """Drop a variable from the support."""
-    column = lasso.inverse[index].copy()
-    rank_one(lasso.inverse, -1.0 / column[index], column)
-    for i in range(column.size):
-        lasso.inverse[index, i] = 0.0
-        lasso.inverse[i, index] = 0.0
+    entries = inverse_column(lasso.inverse, index)
+    spread(lasso.inverse, -1.0 / entries[index], entries)
+    let_out(lasso.inverse, index)
     lasso.signs[index] = 0.0
     lasso.coef[index] = 0.0
 
 
 @shared
 def forget_support(lasso: Lasso) -> None:
+    clear(lasso.inverse)
     for i in range(lasso.signs.size):
         lasso.signs[i] = 0.0
-        for j in range(lasso.signs.size):
-            lasso.inverse[i, j] = 0.0

@@ -9,13 +9,12 @@ import numpy as np
 from rolf.estimators import operations as op
 from rolf.estimators.bounds import NORMAL
 from rolf.estimators.mixture import (
-    Believed,
     MixturePosterior,
-    believed,
     check_anchored,
     check_components,
     loadings,
     mixture,
+    moments,
     plays,
     posterior,
     posterior_traits,
@@ -40,6 +39,7 @@ from rolf.estimators.varying_components import (
     varying_loadings,
     varying_refresh,
 )
+from rolf.linalg import vecmat
 from rolf.types import FloatArray, IntArray
 
 
@@ -88,16 +88,16 @@ def _observe(model: VaryingPosterior, belief: VaryingPosteriorBelief, seen: Obse
 def _means(
     model: VaryingPosterior, belief: VaryingPosteriorBelief, features: FloatArray
 ) -> FloatArray:
-    mean, _, _ = mixture(believed(model, belief, features))
+    mean, _, _ = moments(model, belief, features)
     out: FloatArray = mean + belief.anchor[0]
     return out
 
 
-def _believed(
+def _moments(
     model: VaryingPosterior, belief: VaryingPosteriorBelief, features: FloatArray
-) -> Believed:
+) -> tuple[FloatArray, FloatArray, float]:
     rows = features - model.centre
-    return varying_believed(model, belief.components, belief.totals, rows, FAINT)
+    return mixture(varying_believed(model, belief.components, belief.totals, rows, FAINT))
 
 
 def _loadings(
@@ -106,9 +106,12 @@ def _loadings(
     features: FloatArray,
     component: int,
     arms: IntArray,
-) -> tuple[FloatArray, FloatArray]:
-    rows = features - model.centre
-    return varying_loadings(model.latent, belief.totals, rows, component, arms)
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    rows, coef = features - model.centre, belief.components.coef[component]
+    reach, alone = varying_loadings(model.latent, belief.totals, rows, component, arms)
+    totals, latent = belief.totals, model.latent[component]
+    held = latent / (1.0 + latent * totals.counts[arms])
+    return held * totals.sums[arms] + vecmat(coef, reach), reach, alone
 
 
 def _plays(model: VaryingPosterior, belief: VaryingPosteriorBelief) -> FloatArray:
@@ -163,7 +166,7 @@ op.estimator(
         op.begin: _begin,
         op.observe: _observe,
         op.means: _means,
-        believed: _believed,
+        moments: _moments,
         loadings: _loadings,
         plays: _plays,
         **NORMAL,

@@ -18,7 +18,7 @@ from rolf.policies.operations import rebuild
 from rolf.policies.saving import check_state
 
 #: version of snapshots: raised whenever the arrays of a state, or the data beside them, change
-FORMAT = 6
+FORMAT = 7
 
 #: bytes of derived arrays up to which they are saved too
 MAX_DERIVED = 2**20

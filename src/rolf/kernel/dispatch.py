@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
 from rolf.errors import RolfError
 from rolf.kernel.cache import cache_folders, outside
 
@@ -40,7 +42,8 @@ def kernel(stub: Callable[P, R]) -> Callable[P, R]:
         return result
 
     _bodies[call] = bodies
-    _register(call, lambda params, *_: bodies.get(getattr(params, "instance_class", None)))  # type: ignore[arg-type]
+    # of Numba's types, those of NamedTuples name their class; all others are taken for arrays
+    _register(call, lambda params, *_: bodies.get(getattr(params, "instance_class", np.ndarray)))
     return call
 
 

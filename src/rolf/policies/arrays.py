@@ -29,16 +29,40 @@ def arrays(state: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from arrays(value, path + ".")
 
 
-def copied(state: Any) -> Any:
-    """The same nested NamedTuples with arrays of their own."""
-    return type(state)(
-        *(each.copy() if isinstance(each, np.ndarray) else copied(each) for each in state)
-    )
+#: bytes from which an array may be mostly memory that was never touched, and at a time then
+LARGE = 2**24
+PIECE = 2**20
+
+
+def copy_of(array: Any) -> Any:
+    """A copy; one of a large array takes no memory where there are only zeros, as the array itself
+    may not."""
+    if array.nbytes < LARGE:
+        return array.copy()
+    out = np.zeros(array.shape, array.dtype)
+    source, target = array.reshape(-1).view(np.int64), out.reshape(-1).view(np.int64)
+    for start in range(0, source.size, PIECE // 8):
+        piece = slice(start, start + PIECE // 8)
+        if source[piece].any():
+            target[piece] = source[piece]
+    return out
+
+
+def copied(state: Any, paths: Iterable[str] | None = None, prefix: str = "") -> Any:
+    """The same nested NamedTuples with arrays of their own; if there are ``paths``, only those."""
+    out = []
+    for name, each in zip(state._fields, state, strict=True):
+        path = f"{prefix}{name}"
+        if not isinstance(each, np.ndarray):
+            out.append(copied(each, paths, path + "."))
+        else:
+            out.append(copy_of(each) if paths is None or path in paths else each)
+    return type(state)(*out)
 
 
 def remember(state: Any) -> Callable[[], None]:
     """A function that gives every array the values that it has now."""
-    before = [(array, array.copy()) for _, array in arrays(state)]
+    before = [(array, copy_of(array)) for _, array in arrays(state)]
 
     def restore() -> None:
         for array, values in before:

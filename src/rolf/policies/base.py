@@ -60,6 +60,11 @@ class Policy(ShowsBeliefs, LearnsHistory):
     totals: tuple[str, ...] = ("clock",)
     common: tuple[str, ...] = ()
     derived: tuple[str, ...] = ()
+    #: paths that older states lack, and that only they have; and, where they are few, of what a
+    #: draw depends on. Composed policies have them from their estimator.
+    added: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    drawn: tuple[str, ...] = ()
     #: whether what a reward adds to the totals depends on the rewards before it
     sequential: bool = False
     #: the smallest and the largest reward that it takes
@@ -97,8 +102,8 @@ class Policy(ShowsBeliefs, LearnsHistory):
         if isinstance(params, Params):
             traits = traits_of(type(params.model))
             self.totals = ("clock", *(f"belief.{path}" for path in traits.totals))
-            self.common = tuple(f"belief.{path}" for path in traits.common)
-            self.derived = tuple(f"belief.{path}" for path in traits.derived)
+            for name in ("common", "derived", "added", "gone", "drawn"):
+                setattr(self, name, tuple(f"belief.{path}" for path in getattr(traits, name)))
             self.reward_range = (-traits.largest, traits.largest)
             self.sequential = traits.sequential
         for path in self.totals:
@@ -109,6 +114,7 @@ class Policy(ShowsBeliefs, LearnsHistory):
         self._kept_features = body_of(kept_features, type(params))
         self._update = body_of(update, type(params))
         self._everything: IntArray = np.arange(arms.count)
+        self._remembered = ("clock", *self.drawn) if self.drawn else None
         self._pending: dict[str, Pending] = {}
         self._issued = 0
         self._tag = saving.tag()
@@ -199,9 +205,9 @@ class Policy(ShowsBeliefs, LearnsHistory):
         """
         if not math.isnan(choice.probability):
             return None
-        params, state = self.params, arrays.copied(self._state)
+        params, state = self.params, arrays.copied(self._state, self._remembered)
         state.clock[:] = clock
-        if hasattr(state, "waiting"):
+        if hasattr(state, "waiting") and not self.drawn:
             state.waiting[choice.arm] -= 1.0
         table = features.copy() if self.varying else features
 

@@ -11,7 +11,7 @@ import math
 from typing import Any, NamedTuple
 
 from rolf.arms.table import Arms
-from rolf.estimators.ridge import Ridge
+from rolf.estimators.coefficient_ridge import CoefficientRidge
 from rolf.kernel import implement
 from rolf.linalg import matmat, normal_matrix
 from rolf.policies.base import Policy
@@ -28,11 +28,9 @@ class LinearSampler(NamedTuple):
 
 
 def _draw(sampler: LinearSampler, now: Situation, count: int, rng: Generator) -> FloatArray:
-    root, estimates = now.belief.root, now.belief.estimates
-    steps = matmat(root, normal_matrix(root.shape[0], count, rng))
-    moved = sampler.scale * matmat(now.model.features, steps)
-    out: FloatArray = estimates.reshape((estimates.size, 1)) + moved
-    return out
+    root, coef = now.belief.root, now.belief.coef
+    steps = sampler.scale * matmat(root, normal_matrix(coef.size, count, rng))
+    return matmat(now.model.features, coef.reshape((coef.size, 1)) + steps)
 
 
 implement(LinearSampler, {draw: _draw})
@@ -74,5 +72,5 @@ class LinTS(Policy):
         if not baseline.tuned:
             spread *= math.sqrt(48.0 * arms.features.shape[1] * -math.log(baseline.delta))
         sampler = LinearSampler(at_least_zero("scale", spread if scale is None else scale))
-        model = Ridge(arms.features, ridge_penalty(ridge))
+        model = CoefficientRidge(arms.features, ridge_penalty(ridge))
         super().__init__(arms, Params(model, Sampled(sampler)), seed)

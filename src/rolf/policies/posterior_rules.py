@@ -23,7 +23,7 @@ import numpy as np
 
 from rolf.estimators.bounds import Bonus, deviations_of, upper_bounds
 from rolf.estimators.chances import win_shares
-from rolf.estimators.mixture import believed, plays
+from rolf.estimators.mixture import plays
 from rolf.kernel import implement, shared
 from rolf.policies.rules import UNSEEN, Situation, believed_means, bounds, odds
 from rolf.types import FloatArray
@@ -54,14 +54,13 @@ def fewest_plays(round: int, arms: int) -> float:
 
 
 def _bounds(bound: PosteriorBound, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
-    known = believed(now.model, now.belief, now.features)
     limit, least = math.inf, 0.0
     if round <= bound.horizon:
         limit = deviations_of(min(0.5, HOPE / (bound.horizon - round + 1.0)))
     else:
         least = fewest_plays(round, now.waiting.size)
     bonus = Bonus(bound.width, math.log1p(round / STEADY), limit)
-    mean, upper = upper_bounds(now.model, now.belief, known, now.waiting, bonus)
+    mean, upper = upper_bounds(now.model, now.belief, now.features, now.waiting, bonus)
     if least > 0.0:
         played = plays(now.model, now.belief) + now.waiting
         upper = np.where(played < least, UNSEEN, upper)
@@ -78,10 +77,7 @@ class PosteriorDraws(NamedTuple):
 
 
 def _odds(rule: PosteriorDraws, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
-    known = believed(now.model, now.belief, now.features)
-    shares = win_shares(
-        now.model, now.belief, known, now.features, now.available, rule.draws, round
-    )
+    shares = win_shares(now.model, now.belief, now.features, now.available, rule.draws, round)
     return believed_means(now), shares
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from rolf.arms.table import Arms
 from rolf.checks import between
 from rolf.errors import InvalidArgument
+from rolf.estimators.basis import augmented_features
 from rolf.estimators.doubly_robust import Penalties, RobustLasso
 from rolf.estimators.pseudo_rewards import PseudoLasso
 from rolf.policies.base import Policy
@@ -93,7 +94,7 @@ class RoLFLasso(Policy):
         noise = between("noise", noise, 0.0, math.inf)
         penalties = lasso_penalties(penalty, rule.probability, noise, augmented.sigma_max)
         model = RobustLasso(
-            augmented.matrix, augmented.gram, rule.probability, rule.delta, penalties
+            augmented_features(augmented), augmented.gram, rule.probability, rule.delta, penalties
         )
         how = reading(imputation, unmatched)
         estimator = model if how is None else PseudoLasso(model, how)

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 FORMAT = "rolf-policy"
 VERSION = 2
-#: arrays that states of RoLF-Bayes used to hold
-GONE = ("components.evidence.cautious",)
 #: what finds the class of a saved state
 Find = Callable[[str], "type[Policy]"]
 
@@ -143,8 +141,8 @@ def _restore(policy: Policy, data: Mapping[str, Any]) -> None:
     """The arrays of saved data. What follows from the totals is computed from them; what was
     saved takes its place, to the last bit, if it is the same up to rounding."""
     state = policy._state
-    optional = (*policy.derived, *data.get("optional", ()))
-    ignored = (*policy.derived, *(f"belief.{path}" for path in GONE))
+    optional = (*policy.derived, *policy.added, *data.get("optional", ()))
+    ignored = (*policy.derived, *policy.gone)
     saved = {path: each for path, each in data["state"].items() if not under(ignored, path)}
     if lost := [p for p, _ in arrays(state) if p not in saved and not under(optional, p)]:
         raise KeyError(", ".join(lost))
