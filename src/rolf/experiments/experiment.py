@@ -24,8 +24,9 @@ from rolf.experiments.arm_changes import ArmChanges
 from rolf.experiments.backup import back_up
 from rolf.experiments.beliefs import Beliefs, interrupts_recognised
 from rolf.experiments.live import LiveReplica, already_told, unknown_decision
+from rolf.experiments.requests import Request
 from rolf.experiments.serving import Served
-from rolf.experiments.storage.base import Record, Row, Store, log_rows, part_size
+from rolf.experiments.storage.base import PART, Record, Row, Store, log_rows, part_size
 from rolf.experiments.storage.forks import notice_forks
 from rolf.experiments.warm_start import WarmStart
 from rolf.policies.base import slate_size
@@ -109,6 +110,7 @@ class Experiment(Beliefs, ArmChanges, WarmStart, Served):
         features: Any = None,
         context: Any = None,
         distinct: bool = False,
+        key: str | None = None,
     ) -> Decision: ...
     @overload
     def ask(
@@ -119,6 +121,7 @@ class Experiment(Beliefs, ArmChanges, WarmStart, Served):
         features: Any = None,
         context: Any = None,
         distinct: bool = False,
+        key: str | None = None,
     ) -> list[Decision]: ...
     def ask(
         self,
@@ -128,6 +131,7 @@ class Experiment(Beliefs, ArmChanges, WarmStart, Served):
         features: Any = None,
         context: Any = None,
         distinct: bool = False,
+        key: str | None = None,
     ) -> Decision | list[Decision]:
         """Decide which arm to play next; the decision is durable when this returns.
 
@@ -140,9 +144,18 @@ class Experiment(Beliefs, ArmChanges, WarmStart, Served):
             distinct: a slate, ``n`` different arms. They are chosen one after the other, each from
                 those that are left; a decision's probability is the chance of its arm at its
                 place, given the arms before it. Each gets its own reward.
+            key: of this request. Asking again with the same key, in any process and also after a
+                crash, gives the same decisions; for something else it is refused. At most 1,000
+                decisions have one key.
         """
-        count = 1 if n is None else whole("n", n, 1, MAX_BATCH)
+        most = MAX_BATCH if key is None else PART
+        count = 1 if n is None else whole("n", n, 1, most)
         choices = list(available) if isinstance(available, Iterator) else available
+        request = None
+        if key is not None:
+            request = Request(
+                key, n=n, available=choices, features=features, context=context, distinct=distinct
+            )
         decisions: list[Decision] = []
         chosen: list[int] = []
         with self._exclusive():
@@ -157,11 +170,15 @@ class Experiment(Beliefs, ArmChanges, WarmStart, Served):
                     slate_size(count, positions.size + len(chosen))
                 table = self._round_features(features, context)
                 text = self._logged_features(table, context)
-                wanted = min(part_size(len(text or "")), wanted)
+                if request is None:
+                    wanted = min(part_size(len(text or "")), wanted)
                 return replica.choose(wanted, positions, table, text, self._now(), distinct)
 
             while len(decisions) < count:
-                rows = self._live.write(next_decisions)
+                if request is None:
+                    rows = self._live.write(next_decisions)
+                else:
+                    rows = self._live.write_once(request, next_decisions)
                 self._live.remember(rows)
                 decisions += [self._decision(row) for row in rows]
                 chosen += [row.arm for row in rows]

@@ -33,6 +33,7 @@ from rolf.experiments.storage.base import (
     CORRECTION,
     DECISION,
     HISTORY,
+    REQUEST,
     REWARD,
     LogRow,
     Record,
@@ -135,7 +136,7 @@ class Replica(Saved):
                 self._apply_history(Row(*row))
             elif kind == CORRECTION:
                 self._apply_correction(Row(*row))
-            else:
+            elif kind != REQUEST:
                 self._apply_reward(row)
 
     def _apply_decision(self, row: LogRow) -> None:

@@ -36,7 +36,15 @@ from rolf.experiments.log_files import (
 )
 from rolf.experiments.opening import create
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.base import CHANGE, CORRECTION, DECISION, DEFAULT, HISTORY, Row
+from rolf.experiments.storage.base import (
+    CHANGE,
+    CORRECTION,
+    DECISION,
+    DEFAULT,
+    HISTORY,
+    REQUEST,
+    Row,
+)
 from rolf.extras import require
 from rolf.policies.base import Policy
 from rolf.policies.contexts import Context
@@ -138,7 +146,7 @@ def _collect(experiment: Experiment) -> tuple[list[_Logged], Roster, list[tuple[
             known = logged[row.number]
             corrections = (*known.corrections, (order, row))
             logged[row.number] = known._replace(corrections=corrections)
-        else:  # a late reward takes the place of the default
+        elif row.kind != REQUEST:  # a late reward takes the place of the default
             logged[row.number] = logged[row.number]._replace(reward=row, told_order=order)
     return [logged[number] for number in sorted(logged)], roster, histories
 
