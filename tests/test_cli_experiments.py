@@ -17,6 +17,7 @@ from rolf.cli import app
 from rolf.errors import (
     AlreadyTold,
     DifferentExperiment,
+    ExperimentPaused,
     InvalidArgument,
     MissingExtra,
     UnknownDecision,
@@ -352,3 +353,18 @@ def test_names_are_printed_as_they_are(files):
         words = run(command, url, "ads", *(["-n", "20"] if command == "ask" else []))
         assert "[/b]b" in words
         assert "[red]c" in words
+
+
+def test_pauses_and_keys(files):
+    items, url = files
+    run("new", url, "ads", "--features", items)
+    first = run("ask", url, "ads", "--key", "a")
+    assert run("ask", url, "ads", "--key", "a") == first
+    assert run("pause", url, "ads") == "paused: ads\n"
+    assert "; paused" in run("status", url, "ads")
+    with pytest.raises(ExperimentPaused):
+        run("ask", url, "ads", ok=False)
+    assert run("resume", url, "ads") == "resumed: ads\n"
+    assert run("ask", url, "ads") != first
+    with pytest.raises(InvalidArgument, match="--key: got ''"):
+        run("ask", url, "ads", "--key", "", ok=False)

@@ -11,7 +11,9 @@ RolfError
 ├── IncompatibleState        a saved state that cannot be used here
 ├── ExperimentError          an experiment that does not fit the call
 │   ├── UnknownExperiment    no experiment has this name (also a KeyError)
-│   └── DifferentExperiment  one of this name exists, with other settings
+│   ├── DifferentExperiment  one of this name exists, with other settings
+│   ├── DifferentRequest     the key of an ask was used before, with other arguments
+│   └── ExperimentPaused     it makes no decisions until it is resumed
 ├── StorageError             a database operation that failed
 │   ├── UnusableStorage      foreign, damaged or from a newer version; left as it was
 │   └── StorageUnavailable   locked, full or unreachable for now; nothing is half done
@@ -122,6 +124,14 @@ class UnknownExperiment(ExperimentError, KeyError):
 
 class DifferentExperiment(ExperimentError):
     """An experiment of this name exists, with other settings."""
+
+
+class DifferentRequest(ExperimentError):
+    """The key of an ask was used before, with other arguments."""
+
+
+class ExperimentPaused(ExperimentError):
+    """The experiment makes no decisions until it is resumed; rewards can still be told."""
 
 
 class StorageError(RolfError):

@@ -8,12 +8,15 @@ from rolf.errors import MissingExtra
 
 EXTRAS = {
     "datasketches": "analysis",
+    "distributed": "cluster",
+    "fastapi": "service",
     "matplotlib": "plots",
     "pandas": "all",
+    "prometheus_client": "service",
     "pyarrow": "files",
-    "scipy": "analysis",
-    "distributed": "cluster",
     "ray": "cluster",
+    "scipy": "analysis",
+    "uvicorn": "service",
 }
 
 

@@ -18,6 +18,7 @@ from rolf.cli import (
     logs,
     replay,
     research,
+    service,
     sweep,
 )
 from rolf.cli.common import log_shown
@@ -38,8 +39,20 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for group in (experiments, logs, arms, backups, replay, diagnose, catalogue, research, sweep):
+for group in (
+    experiments,
+    logs,
+    arms,
+    backups,
+    replay,
+    diagnose,
+    catalogue,
+    research,
+    sweep,
+    service,
+):
     app.registered_commands += group.commands.registered_commands
+    app.registered_groups += group.commands.registered_groups
 
 
 @app.callback(invoke_without_command=True)

@@ -111,6 +111,10 @@ def ask(
     distinct: Annotated[
         bool, typer.Option("--distinct", help="A slate: as many different arms.")
     ] = False,
+    key: Annotated[
+        str | None,
+        typer.Option(help="Of this request: the same key again gives the same decisions."),
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Decide which arm to play next; the decision is stored before it is printed."""
@@ -127,13 +131,14 @@ def ask(
                 rows = read_rows(features, arms)
             order = [rows.position(str(label), "--features") for label in arms.labels]
             round_features = rows.features[order]
-        with errors_name_options("context"):
+        with errors_name_options("context", "key"):
             decisions = experiment.ask(
                 n,
                 available=choice,
                 features=round_features,
                 context=round_context,
                 distinct=distinct,
+                key=key,
             )
     if as_json:
         print_json([decision.to_dict() for decision in decisions])
@@ -171,6 +176,22 @@ def tell(
         return
     rewards = f"{count} reward" + "s" * (count != 1)
     typer.echo(f"told: {rewards}" + f", {fresh} new" * (fresh < count))
+
+
+@commands.command()
+def pause(url: URL, name: NAME) -> None:
+    """Make no more decisions until the experiment is resumed; rewards can still be told."""
+    with open_existing(url, name) as experiment:
+        experiment.pause()
+    typer.echo(f"paused: {name}")
+
+
+@commands.command()
+def resume(url: URL, name: NAME) -> None:
+    """Make decisions again after a pause."""
+    with open_existing(url, name) as experiment:
+        experiment.resume()
+    typer.echo(f"resumed: {name}")
 
 
 @commands.command()

@@ -1,4 +1,4 @@
-"""Arms of an experiment that come and go."""
+"""Arms of an experiment that come and go, and pauses of the whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,21 @@ from rolf.policies.contract import check_growth
 
 
 class ArmChanges(Part):
-    """The part of an experiment that changes its arms."""
+    """The part of an experiment that changes its arms, and pauses it."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether the experiment makes no decisions until it is resumed."""
+        with self._current() as replica:
+            return replica.roster.paused
+
+    def pause(self) -> None:
+        """Make no more decisions until ``resume``; rewards can still be told."""
+        self._change_arms(lambda roster: {} if roster.paused else {"paused": True})
+
+    def resume(self) -> None:
+        """Make decisions again after ``pause``."""
+        self._change_arms(lambda roster: {"paused": False} if roster.paused else {})
 
     def add_arms(self, features: Any) -> list[Any]:
         """Add arms and return their names: rows of features, or a DataFrame or file with names."""
@@ -45,7 +59,7 @@ class ArmChanges(Part):
         self._change_arms(lambda roster: roster.correction(features))
 
     def _change_arms(self, describe: Callable[[Roster], dict[str, Any]]) -> tuple[Roster, Roster]:
-        """Record a change of the arms; returns the rosters before and after it."""
+        """Record a change, unless it is empty; returns the rosters before and after it."""
         rosters: tuple[Roster, Roster]
 
         def change_row() -> list[Row]:
@@ -54,6 +68,8 @@ class ArmChanges(Part):
             change = describe(before)
             after = before.changed(change)
             rosters = before, after
+            if not change:
+                return []
             if after.arms.count > before.arms.count:
                 check_growth(self._replica.policy)
             Replica(self._record._replace(features=after.dumps()))  # raises if the policy objects

@@ -15,12 +15,21 @@ from rolf.arms.reading import is_table, needs_recipe, read_rows, rows_and_notes,
 from rolf.arms.recipe import Recipe
 from rolf.arms.table import Arms, index_labels, number_table
 from rolf.checks import is_text
-from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument, RolfWarning
+from rolf.errors import (
+    DifferentExperiment,
+    ExperimentError,
+    ExperimentPaused,
+    InvalidArgument,
+    RolfWarning,
+)
 from rolf.types import FloatArray, IntArray
 
 
 class Roster:
-    """Features and names of all arms, retired ones included, and which of them are active."""
+    """Features and names of all arms, retired ones included, and which of them are active.
+
+    While the experiment is paused, none can be chosen.
+    """
 
     def __init__(
         self,
@@ -28,11 +37,13 @@ class Roster:
         active: list[bool] | None = None,
         source: Any = None,
         notes: Sequence[str] = (),
+        paused: bool = False,
     ) -> None:
         self.arms = arms
         self.source = source  # the file or DataFrame that the arms were read from by a recipe
         self.notes = notes  # on how it was read
         self.active = [True] * arms.count if active is None else active
+        self.paused = paused
         self.positions: IntArray = np.flatnonzero(self.active)
 
     @classmethod
@@ -60,7 +71,7 @@ class Roster:
         features = np.array(data["features"], dtype=np.float64, order="C")
         recipe = Recipe.from_dict(data["recipe"]) if "recipe" in data else None
         arms = Arms(features, data["labels"], data["columns"], data.get("categories"), recipe)
-        return cls(arms, data["active"])
+        return cls(arms, data["active"], paused=bool(data.get("paused", False)))
 
     def dumps(self) -> str:
         arms = self.arms
@@ -74,10 +85,14 @@ class Roster:
             data["categories"] = arms.categories
         if arms.recipe is not None:
             data["recipe"] = arms.recipe.to_dict()
+        if self.paused:
+            data["paused"] = True
         return json.dumps(data)
 
     def available(self, labels: Any) -> IntArray:
         """Positions of the active arms, or of those with these labels."""
+        if self.paused:
+            raise ExperimentPaused("the experiment is paused: it decides nothing until resumed")
         if not self.positions.size:
             raise ExperimentError("all arms are retired: add some before asking")
         if labels is None:
@@ -173,7 +188,8 @@ class Roster:
                 active[position] = False
             for position in change.get("restore", ()):
                 active[position] = True
-        return Roster(arms.with_rows(features, labels), active)
+        paused = bool(change.get("paused", self.paused))
+        return Roster(arms.with_rows(features, labels), active, paused=paused)
 
     # --- comparing with a table that the user gives again ---
 

@@ -79,6 +79,7 @@ class Status:
         uplift: what a decision earned beyond what the control would have; None if unknown.
         timeline: rewards over time; None unless asked for.
         history: rounds from before the experiment that were learned.
+        paused: whether it makes no decisions until it is resumed.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Status:
     uplift: Uplift | None = None
     timeline: list[Period] | None = None
     history: int = 0
+    paused: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that JSON can hold."""

@@ -130,6 +130,7 @@ def status_from(
         uplift=uplift,
         timeline=None if outcomes is None else timeline(outcomes),
         history=sum(view.history),
+        paused=roster.paused,
     )
 
 

@@ -14,6 +14,7 @@ def head(status: Status) -> str:
         f"{status.waiting} waiting"
         + (f", {status.defaults} by default" if status.defaults else "")
         + (f"; {status.history} rounds of history" if status.history else "")
+        + ("; paused" if status.paused else "")
     )
 
 

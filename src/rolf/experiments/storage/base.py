@@ -11,13 +11,14 @@ decision it holds
 * corrections of its reward, if there are any: copies of the reward, each with the reward that
   takes the place of the one before it, which it names together with the reason.
 
-Two more kinds of rows change the arms, and hold rewards from before the experiment. No two rows of
-a log share a place (``Row.place``): a number belongs to one decision, and a decision gets one
-reward, at most one more in place of the default, and one first correction, one second and so on.
-That is what makes it safe to append without having read what others wrote last.
+Three more kinds of rows change the experiment (its arms, or whether it is paused), hold rewards
+from before it, and name the decisions that answered a request with a key. No two rows of a log
+share a place (``Row.place``): a number belongs to one decision, and a decision gets one reward, at
+most one more in place of the default, and one first correction, one second and so on; a request is
+answered once. That is what makes it safe to append without having read what others wrote last.
 
 A store is four operations on logs (``append``, ``settle``, ``read``, ``find``), and the keeping
-of records and snapshots. Tests for every store are in ``rolf.testing.storage``.
+of records, snapshots and API keys. Tests for every store are in ``rolf.testing.storage``.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
-from rolf.errors import StorageUnavailable, UnknownExperiment, UnusableStorage
+from rolf.errors import StorageError, StorageUnavailable, UnknownExperiment, UnusableStorage
 
-DECISION, REWARD, DEFAULT, CHANGE, HISTORY, CORRECTION = 1, 2, 3, 4, 5, 6
+REQUEST, DECISION, REWARD, DEFAULT, CHANGE, HISTORY, CORRECTION = 0, 1, 2, 3, 4, 5, 6
 
 #: kinds of rows that belong to no decision, and have numbers of their own
 APART = (CHANGE, HISTORY)
 
 #: version of the table layout
-SCHEMA = 4
+SCHEMA = 5
 
 #: rows that are read or added at a time: no lock is held for longer than this takes
 PART = 1_000
@@ -61,12 +62,12 @@ class Row(NamedTuple):
 
     The column ``mark`` means one thing for decisions, one for rewards and one for corrections:
     read it as ``clock_steps``, ``replaces_default`` or ``correction``. ``features`` also holds
-    what a change of arms, a history or a correction is about.
+    what a change, a history, a correction or a request is about.
     """
 
     seq: int
     kind: int
-    number: int  # of the decision, the change or the history
+    number: int  # of the decision, the change, the history or the request
     time: float
     arm: int = 0
     probability: float | None = None
@@ -96,7 +97,7 @@ class Row(NamedTuple):
 
     @property
     def details(self) -> dict[str, Any]:
-        """What a change of arms, a history or a correction is about; of a correction, for
+        """What a change, a history, a correction or a request is about; of a correction, for
         instance, the reward that it replaces, ``was``, and the ``reason``."""
         details: dict[str, Any] = json.loads(self.features or "{}")
         return details
@@ -188,6 +189,18 @@ class Snapshot(NamedTuple):
     state: str
 
 
+class Key(NamedTuple):
+    """An API key of the service, without its secret."""
+
+    id: str
+    digest: str  # SHA-256 of the secret
+    scope: str
+    experiment: str | None  # the only one it is for
+    note: str  # what it is for, in the words of whoever made it
+    created: float
+    revoked: float | None = None
+
+
 class Reconnected(StorageUnavailable):
     """The connection was lost and restored before any rows were added.
 
@@ -240,7 +253,8 @@ class Store(ABC):
 
     @abstractmethod
     def find(self, experiment: int, numbers: Sequence[int]) -> list[LogRow]:
-        """All rows of decisions with these numbers: decisions, rewards and corrections."""
+        """All rows of decisions, or of requests, with these numbers: decisions, rewards and
+        corrections, or requests."""
 
     # --- records ---
 
@@ -279,6 +293,27 @@ class Store(ABC):
     @abstractmethod
     def forget(self, experiment: int) -> None:
         """Delete the snapshot."""
+
+    # --- API keys ---
+
+    def keys(self) -> list[Key]:
+        """All API keys, the oldest first."""
+        raise self._keeps_no_keys()
+
+    def key(self, id: str) -> Key | None:
+        """The API key with an id."""
+        raise self._keeps_no_keys()
+
+    def add_key(self, key: Key) -> None:
+        """Add an API key, whose id is new."""
+        raise self._keeps_no_keys()
+
+    def revoke_key(self, id: str, time: float) -> bool:
+        """Mark an API key as revoked, unless it is; False if there is none with this id."""
+        raise self._keeps_no_keys()
+
+    def _keeps_no_keys(self) -> StorageError:
+        return StorageError("this storage keeps no API keys: use sqlite:/// or postgresql://")
 
     @abstractmethod
     def close(self) -> None:

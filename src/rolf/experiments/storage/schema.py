@@ -14,6 +14,7 @@ from rolf.experiments.storage.base import (
     DECISION,
     DEFAULT,
     HISTORY,
+    REQUEST,
     REWARD,
     SCHEMA,
 )
@@ -56,7 +57,7 @@ CREATE TABLE rolf_log (
 #: knows about the tables, cannot take the primary key to find a decision, and scan the whole log.
 PLACES = f"""
 CREATE UNIQUE INDEX rolf_places ON rolf_log ({{log}}, number, (CASE
-    WHEN kind IN ({DECISION}, {CHANGE}, {HISTORY}) THEN kind
+    WHEN kind IN ({REQUEST}, {DECISION}, {CHANGE}, {HISTORY}) THEN kind
     WHEN kind = {CORRECTION} THEN kind + mark
     WHEN kind = {REWARD} AND mark > 0 THEN {DEFAULT} ELSE {REWARD} END))"""
 
@@ -66,6 +67,17 @@ CREATE TABLE rolf_snapshots (
     upto BIGINT NOT NULL,
     version TEXT NOT NULL,
     state TEXT NOT NULL
+)"""
+
+KEYS = """
+CREATE TABLE rolf_keys (
+    id TEXT PRIMARY KEY,
+    digest TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    experiment TEXT,
+    note TEXT NOT NULL,
+    created {real} NOT NULL,
+    revoked {real}
 )"""
 
 #: updated with every append: there is room to do so in place
@@ -135,7 +147,7 @@ POSTGRES = {
     "log": "(experiment + 0)",
 }
 
-TABLES = (META, EXPERIMENTS, LOG, PLACES, SNAPSHOTS)
+TABLES = (META, EXPERIMENTS, LOG, PLACES, SNAPSHOTS, KEYS)
 
 #: version -> the statements that lead to the next one
 MIGRATIONS: dict[int, tuple[str, ...]] = {
@@ -150,6 +162,8 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
     2: ("DROP INDEX rolf_numbers", PLACES),
     # had neither history nor corrections
     3: ("DROP INDEX rolf_places", PLACES),
+    # had neither requests nor API keys
+    4: ("DROP INDEX rolf_places", PLACES, KEYS),
 }
 #: the same, for PostgreSQL only
 MIGRATIONS_POSTGRES = {

@@ -13,6 +13,7 @@ from rolf.experiments.storage.base import (
     FIELDS,
     HIDDEN,
     PART,
+    Key,
     Record,
     Snapshot,
     Store,
@@ -38,6 +39,7 @@ WHERE excluded.upto >= rolf_snapshots.upto RETURNING upto"""
 READ = f"""
 SELECT {COLUMNS} FROM rolf_log WHERE experiment = ? AND seq > ? AND seq <= ?
 ORDER BY seq LIMIT ?"""
+KEYS = f"SELECT {', '.join(Key._fields)} FROM rolf_keys"
 #: rows of a log whose experiment is gone, as happens if a process dies while it deletes one
 ORPHANS = """
 WITH RECURSIVE logs (id) AS (
@@ -145,3 +147,20 @@ class SQLStore(Store):
     def forget(self, experiment: int) -> None:
         sql = "DELETE FROM rolf_snapshots WHERE experiment = ? RETURNING 1"
         self._change(lambda execute: execute(sql, (experiment,)))
+
+    # --- API keys ---
+
+    def keys(self) -> list[Key]:
+        return [Key(*row) for row in self._query(f"{KEYS} ORDER BY created, id")]
+
+    def key(self, id: str) -> Key | None:
+        rows = self._query(f"{KEYS} WHERE id = ?", (id,))
+        return Key(*rows[0]) if rows else None
+
+    def add_key(self, key: Key) -> None:
+        sql = f"INSERT INTO rolf_keys VALUES ({', '.join('?' * len(key))}) RETURNING 1"
+        self._change(lambda execute: execute(sql, key))
+
+    def revoke_key(self, id: str, time: float) -> bool:
+        sql = "UPDATE rolf_keys SET revoked = coalesce(revoked, ?) WHERE id = ? RETURNING 1"
+        return bool(self._change(lambda execute: execute(sql, (time, id))))

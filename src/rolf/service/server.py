@@ -1,0 +1,88 @@
+"""Run the service in this process."""
+
+from __future__ import annotations
+
+import logging
+import math
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import uvicorn
+
+from rolf.experiments.storage.urls import shown
+from rolf.service import logs
+from rolf.service.app import create_app
+from rolf.service.core import Service
+from rolf.service.logs import log
+from rolf.service.protocol import Protocol
+from rolf.service.settings import Settings
+
+
+class Server(uvicorn.Server):
+    """A server that says where it listens. Told to end, it first says that it is no longer ready,
+    so that a load balancer can take notice, and then finishes what it has begun."""
+
+    def __init__(
+        self, config: uvicorn.Config, service: Service, ready: Callable[[str], None]
+    ) -> None:
+        super().__init__(config)
+        self._service = service
+        self._ready = ready
+        self._end = math.inf
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        if self._service.closing:
+            self.should_exit = self.force_exit = True  # told twice
+        self._service.closing = True
+        self._end = time.monotonic() + self._service.settings.drain
+
+    async def on_tick(self, counter: int) -> bool:
+        return await super().on_tick(counter) or time.monotonic() >= self._end
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        self._service.closing = True
+        log(logging.INFO, "stopping")
+        await super().shutdown(sockets)
+
+
+def serve(settings: Settings, ready: Callable[[str], None], *, demo: bool = False) -> None:
+    """Serve until a signal says to stop; requests in flight are finished first."""
+    logs.set_up(settings.log_level)
+    with ExitStack() as stack:
+        if demo:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rolf-demo-"))
+            storage = f"sqlite:///{folder}/demo.db"
+            settings = replace(settings, storage=storage, insecure_local=True)
+        app = create_app(settings, demo=demo)
+        app.state.service.handles.warm_up()
+        log(logging.INFO, "starting", storage=shown(settings.storage), host=settings.host)
+        Server(_config(app, settings), app.state.service, ready).run()
+    log(logging.INFO, "stopped")
+
+
+def _config(app: Any, settings: Settings) -> uvicorn.Config:
+    protocol = type("TimedProtocol", (Protocol,), {"timeout": settings.receive_timeout})
+    return uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        http=protocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=settings.max_connections,
+        timeout_keep_alive=max(1, round(settings.keep_alive)),
+        timeout_graceful_shutdown=max(1, round(settings.shutdown_grace)),
+    )
