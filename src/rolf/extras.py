@@ -6,7 +6,15 @@ from importlib import import_module
 
 from rolf.errors import MissingExtra
 
-EXTRAS = {"matplotlib": "plots", "pandas": "all", "pyarrow": "files", "scipy": "analysis"}
+EXTRAS = {
+    "fastapi": "service",
+    "matplotlib": "plots",
+    "pandas": "all",
+    "prometheus_client": "service",
+    "pyarrow": "files",
+    "scipy": "analysis",
+    "uvicorn": "service",
+}
 
 
 def require(module: str, purpose: str) -> None:
