@@ -58,9 +58,10 @@ function answered() {
 
 function disconnected(problem, seconds) {
   const since = loadedAt ? ` What you see is from ${timeOfDay(loadedAt)}.` : "";
+  const words = problem.status === 0 ? "Connection lost, retrying" : "Retrying";
   const box = get("notice-text");
   const when = element("p", {
-    textContent: `Connection lost, retrying in ${Math.ceil(seconds)} s.${since}`,
+    textContent: `${words} in ${Math.ceil(seconds)} s.${since}`,
   });
   if (!lost || box.dataset.problem !== problem.message) {
     showProblem(box, problem);

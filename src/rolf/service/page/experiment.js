@@ -29,6 +29,9 @@ import {
 } from "./format.js";
 import { showDiagnosis } from "./verdict.js";
 
+/** Milliseconds after which the status is asked for even if no count has changed. */
+const LATEST = 15000;
+
 /** A timeline is read from the whole log: at most this share of the time goes to it. */
 const TIMELINE_SHARE = 0.1;
 
@@ -42,20 +45,24 @@ export function showExperiment(main, app, name) {
   let status = null;
   let past = null; // the last answer with a timeline
   let nextTimeline = 0;
+  let nextStatus = 0;
 
   app.title(name);
   setText(parts.name, name);
   main.replaceChildren(parts.root);
 
   async function load(signal) {
-    details ??= await request(path, { signal });
+    details = await request(path, { signal });
     const started = performance.now();
     const control = parts.control.value;
+    const same = status && past.control === control && sameCounts(status, details);
+    if (same && started < nextStatus) return status;
     const wanted = started >= nextTimeline || past?.control !== control;
     const query = new URLSearchParams();
     if (wanted) query.set("timeline", "true");
     if (control) query.set("control", JSON.parse(control));
     const latest = await request(`${path}/status?${query}`, { signal });
+    nextStatus = performance.now() + LATEST;
     if (wanted) {
       nextTimeline = performance.now() + (performance.now() - started) / TIMELINE_SHARE;
       past = { control, timeline: latest.timeline, uplift: latest.uplift, notes: latest.notes };
@@ -139,6 +146,14 @@ export function showExperiment(main, app, name) {
 
   return { close: () => closing.forEach((close) => close()) };
 }
+
+/** Whether a status, which is large for many arms, still shows what has happened. */
+const sameCounts = (status, { asked, told, waiting, paused, arms }) =>
+  status.asked === asked &&
+  status.told === told &&
+  status.waiting === waiting &&
+  status.paused === paused &&
+  status.arms.filter(({ active }) => active).length === arms;
 
 const pauseNote = ({ paused }) =>
   paused ? ["Paused: no decisions are made until it is resumed. Rewards are still taken."] : [];
