@@ -1,7 +1,7 @@
 /** Which view is shown, with which key, and whether the service answers. */
 
 import { whoIs, session } from "./api.js";
-import { announce, element, setHidden, setText, showProblem } from "./dom.js";
+import { announce, setHidden, setText, showProblem } from "./dom.js";
 import { showExperiment } from "./experiment.js";
 import { showExperiments } from "./experiments.js";
 import { Feed } from "./feed.js";
@@ -57,19 +57,13 @@ function answered() {
 }
 
 function disconnected(problem, seconds) {
-  const since = loadedAt ? ` What you see is from ${timeOfDay(loadedAt)}.` : "";
-  const words = problem.status === 0 ? "Connection lost, retrying" : "Retrying";
   const box = get("notice-text");
-  const when = element("p", {
-    textContent: `${words} in ${Math.ceil(seconds)} s.${since}`,
-  });
-  if (!lost || box.dataset.problem !== problem.message) {
-    showProblem(box, problem);
-    box.dataset.problem = problem.message;
-    box.append(when);
-  } else {
-    setText(box.lastElementChild, when.textContent);
+  const lead = problem.status === 0 ? "Connection lost. " : "";
+  if (!lost || !box.textContent.startsWith(lead + problem.message)) {
+    showProblem(box, problem, lead);
   }
+  const since = loadedAt ? ` What you see is from ${timeOfDay(loadedAt)}.` : "";
+  setText(get("notice-when"), `Retrying in ${Math.ceil(seconds)} s.${since}`);
   lost = true;
   setText(get("state"), "connection lost");
   get("state").classList.add("lost");

@@ -11,6 +11,7 @@ import {
   setText,
 } from "./dom.js";
 import {
+  briefly,
   compareNames,
   count,
   counted,
@@ -238,6 +239,6 @@ function makeHeader(sortBy) {
 }
 
 function textOf({ key, value, show = number }, arm, decimals) {
-  if (key === "arm") return arm.active ? nameOf(arm.arm) : `${nameOf(arm.arm)} (retired)`;
+  if (key === "arm") return briefly(arm.arm) + (arm.active ? "" : " (retired)");
   return show(value(arm), decimals, arm);
 }

@@ -1,6 +1,7 @@
 /** Charts of Chart.js in the colours of the page. */
 
 import {
+  briefly,
   count,
   dateAndTime,
   interval,
@@ -111,7 +112,7 @@ export class ArmsChart {
     this.#box.style.height = `${ROW[innerWidth > WIDE ? "wide" : "narrow"] * rows.length + 64}px`;
     const described = rows.map(
       (arm) =>
-        `${nameOf(arm.arm)}: ${number(value(arm), decimals)}` +
+        `${briefly(arm.arm)}: ${number(value(arm), decimals)}` +
         (arm.low === null ? "" : ` (${interval(arm.low, arm.high, decimals)})`) +
         `, ${count(arm.plays)} plays`,
     );
@@ -120,7 +121,7 @@ export class ArmsChart {
   }
 
   #options({ rows, value, label, described }) {
-    const longest = this.#box.clientWidth < 480 ? 12 : 22;
+    const longest = this.#box.clientWidth < 480 ? 14 : 26;
     const bar = { type: "bar", grouped: false, borderSkipped: false, borderRadius: 3 };
     return {
       labels: rows.map((_, position) => position),

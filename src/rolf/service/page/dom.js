@@ -78,9 +78,9 @@ export function announce(text) {
 }
 
 /** An error in words inside a box. */
-export function showProblem(box, problem) {
+export function showProblem(box, problem, lead = "") {
   const lines = [
-    element("strong", { textContent: problem.message }),
+    element("strong", { textContent: lead + problem.message }),
     problem.detail && element("p", { textContent: problem.detail }),
     ...problem.errors.map((text) => element("p", { textContent: text })),
     problem.request &&

@@ -15,13 +15,13 @@ import {
 } from "./dom.js";
 import { Feed } from "./feed.js";
 import {
+  briefly,
   count,
   counted,
   dateAndTime,
   decimalsWithin,
   duration,
   interval,
-  nameOf,
   number,
   percent,
   signed,
@@ -71,8 +71,9 @@ export function showExperiment(main, app, name) {
   }
 
   function show(latest) {
+    if (latest === status) return;
     if (status && status.best?.arm !== latest.best?.arm && latest.best) {
-      announce(`The best arm is now ${nameOf(latest.best.arm)}`);
+      announce(`The best arm is now ${briefly(latest.best.arm)}`);
     }
     status = latest;
     setHidden(parts.loading, true);
@@ -160,7 +161,7 @@ const pauseNote = ({ paused }) =>
 
 function showTiles(parts, status, { default_reward, reward_after }) {
   const { best, asked, told, waiting, defaults, history } = status;
-  setText(parts.best, best ? nameOf(best.arm) : NONE);
+  setText(parts.best, best ? briefly(best.arm) : NONE);
   setText(
     parts.bestMore,
     best
@@ -200,7 +201,7 @@ function showTiles(parts, status, { default_reward, reward_after }) {
 function showUplift(parts, status, past) {
   fillOptions(parts.control, [
     ["", "an equal share of all active arms"],
-    ...status.arms.map(({ arm }) => [JSON.stringify(arm), nameOf(arm)]),
+    ...status.arms.map(({ arm }) => [JSON.stringify(arm), briefly(arm)]),
   ]);
   const uplift = status.uplift ?? past.uplift;
   if (past.control !== parts.control.value) return;
@@ -219,7 +220,7 @@ const decimalsOf = ({ estimate, low, high }) => decimalsWithin([estimate, low, h
 function upliftWords(uplift) {
   const { control, level, low, high, baseline } = uplift;
   const decimals = decimalsOf(uplift);
-  const against = control === null ? "An equal share of all active arms" : nameOf(control);
+  const against = control === null ? "An equal share of all active arms" : briefly(control);
   const side = low > 0 ? "above" : high < 0 ? "below" : null;
   const meaning = side
     ? `lies ${side} zero: the difference is clear`

@@ -78,6 +78,9 @@ export function duration(seconds) {
 /** The name of an arm, which may be a text, a number or any other plain data. */
 export const nameOf = (arm) => (typeof arm === "object" ? JSON.stringify(arm) : String(arm));
 
+/** The same inside a sentence or a table. */
+export const briefly = (arm) => shortened(nameOf(arm), 80);
+
 export const compareNames = collator.compare;
 
 export const shortened = (text, longest) =>

@@ -1,7 +1,7 @@
 /** The diagnosis in plain words. */
 
 import { setText } from "./dom.js";
-import { nameOf, percent } from "./format.js";
+import { briefly } from "./format.js";
 
 const LISTED = 5;
 
@@ -21,12 +21,12 @@ const MEANINGS = {
   "not enough data": ["Too early to say", "More rewards will tell."],
 };
 
-export function showDiagnosis(parts, { verdict, reason, share, level, deviating = [] }) {
+export function showDiagnosis(parts, { verdict, reason, deviating = [] }) {
   const [answer, meaning] = MEANINGS[verdict] ?? [verdict ?? "No answer", ""];
   setText(parts.verdict, answer);
   setText(parts.meaning, meaning);
   setText(parts.reason, reason ?? "");
-  const names = deviating.slice(0, LISTED).map(nameOf);
+  const names = deviating.slice(0, LISTED).map(briefly);
   const more = deviating.length - names.length;
   setText(
     parts.deviating,
