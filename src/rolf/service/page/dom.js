@@ -1,5 +1,7 @@
 /** Changes to the document that touch only what differs, so that nothing flickers and focus stays. */
 
+import { sentence } from "./format.js";
+
 /** The elements of a template, by their data-part. Data only ever enters as text. */
 export function fromTemplate(id) {
   const root = document.getElementById(id).content.cloneNode(true).firstElementChild;
@@ -81,7 +83,7 @@ export function announce(text) {
 export function showProblem(box, problem, lead = "") {
   const lines = [
     element("strong", { textContent: lead + problem.message }),
-    problem.detail && element("p", { textContent: problem.detail }),
+    problem.detail && element("p", { textContent: sentence(problem.detail) }),
     ...problem.errors.map((text) => element("p", { textContent: text })),
     problem.request &&
       element("p", { className: "soft", textContent: `Request ${problem.request}` }),

@@ -24,7 +24,9 @@ import {
   interval,
   number,
   percent,
+  sentence,
   signed,
+  sum,
   NONE,
 } from "./format.js";
 import { showDiagnosis } from "./verdict.js";
@@ -80,7 +82,7 @@ export function showExperiment(main, app, name) {
     setHidden(parts.content, false);
     setHidden(parts.paused, !status.paused);
     setText(parts.about, `${status.policy}, since ${dateAndTime(details.created)}`);
-    fillChildren(parts.notes, [...pauseNote(status), ...past.notes], () => element("li"), setText);
+    fillChildren(parts.notes, notesOf(status, past), () => element("li"), setText);
     showTiles(parts, status, details);
     showUplift(parts, status, past);
     showTimeline(parts, timeline, past);
@@ -156,17 +158,25 @@ const sameCounts = (status, { asked, told, waiting, paused, arms }) =>
   status.paused === paused &&
   status.arms.filter(({ active }) => active).length === arms;
 
-const pauseNote = ({ paused }) =>
-  paused ? ["Paused: no decisions are made until it is resumed. Rewards are still taken."] : [];
+/** A note says why there is no uplift; it has its place beside it. */
+const NO_UPLIFT = "no uplift: ";
+
+function notesOf({ paused }, { notes }) {
+  const others = notes.filter((note) => !note.startsWith(NO_UPLIFT)).map(sentence);
+  if (!paused) return others;
+  return ["Paused: no decisions are made until it is resumed. Rewards are still taken.", ...others];
+}
 
 function showTiles(parts, status, { default_reward, reward_after }) {
   const { best, asked, told, waiting, defaults, history } = status;
-  setText(parts.best, best ? briefly(best.arm) : NONE);
+  const learned = told + defaults + history > 0;
+  setText(parts.best, best && learned ? briefly(best.arm) : NONE);
+  const unknown = best
+    ? "no rewards yet"
+    : "not known: it depends on the features of each decision";
   setText(
     parts.bestMore,
-    best
-      ? `best with a probability of ${percent(best.probability)}`
-      : "not known: it depends on the features of each decision",
+    best && learned ? `best with a probability of ${percent(best.probability)}` : unknown,
   );
   setText(parts.asked, count(asked));
   setText(
@@ -189,12 +199,12 @@ function showTiles(parts, status, { default_reward, reward_after }) {
     parts.waitingMore,
     default_reward === null || default_reward === undefined
       ? "decisions without a reward so far"
-      : `each counts as ${number(default_reward, 0)} after ${duration(reward_after)}`,
+      : `each counts as ${sum(default_reward)} after ${duration(reward_after)}`,
   );
   setText(parts.mean, number(status.mean_reward));
   setText(
     parts.meanMore,
-    status.mean_reward === null ? "no rewards yet" : `${number(status.total_reward)} in total`,
+    status.mean_reward === null ? "no rewards yet" : `${sum(status.total_reward)} in total`,
   );
 }
 
@@ -209,10 +219,12 @@ function showUplift(parts, status, past) {
     parts.uplift,
     uplift ? `${signed(uplift.estimate, decimalsOf(uplift))} per decision` : NONE,
   );
-  setText(
-    parts.upliftWords,
-    uplift ? upliftWords(uplift) : "Not known yet: it takes some decisions with rewards.",
-  );
+  setText(parts.upliftWords, uplift ? upliftWords(uplift) : reasonFor(past));
+}
+
+function reasonFor({ notes }) {
+  const note = notes.find((each) => each.startsWith(NO_UPLIFT));
+  return note ? sentence(note.slice(NO_UPLIFT.length)) : "Not known before the first decisions.";
 }
 
 const decimalsOf = ({ estimate, low, high }) => decimalsWithin([estimate, low, high], [high - low]);

@@ -13,6 +13,9 @@ const minus = (text) => text.replace("-", MINUS);
 
 export const count = (value) => whole.format(value);
 
+/** A sum, which is often a whole number. */
+export const sum = (value) => (Number.isInteger(value) ? minus(count(value)) : number(value));
+
 /** "1 arm", "2 arms". */
 export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 
@@ -80,6 +83,10 @@ export const nameOf = (arm) => (typeof arm === "object" ? JSON.stringify(arm) : 
 
 /** The same inside a sentence or a table. */
 export const briefly = (arm) => shortened(nameOf(arm), 80);
+
+/** What the service says, which begins with a small letter, as a sentence. */
+export const sentence = (text) =>
+  text && text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 
 export const compareNames = collator.compare;
 

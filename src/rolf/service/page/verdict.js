@@ -1,7 +1,7 @@
 /** The diagnosis in plain words. */
 
 import { setText } from "./dom.js";
-import { briefly } from "./format.js";
+import { briefly, sentence } from "./format.js";
 
 const LISTED = 5;
 
@@ -22,10 +22,10 @@ const MEANINGS = {
 };
 
 export function showDiagnosis(parts, { verdict, reason, deviating = [] }) {
-  const [answer, meaning] = MEANINGS[verdict] ?? [verdict ?? "No answer", ""];
+  const [answer, meaning] = MEANINGS[verdict] ?? [verdict ?? "Does not apply", ""];
   setText(parts.verdict, answer);
   setText(parts.meaning, meaning);
-  setText(parts.reason, reason ?? "");
+  setText(parts.reason, sentence(reason ?? ""));
   const names = deviating.slice(0, LISTED).map(briefly);
   const more = deviating.length - names.length;
   setText(
