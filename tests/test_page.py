@@ -220,7 +220,7 @@ def test_a_revoked_key(visit, service):
     page.get_by_text("Best arm", exact=True).wait_for()
     service.rolf("keys", "revoke", key)
     page.get_by_role("heading", name="Log in").wait_for()
-    assert "the key is not valid" in page.locator(".problem").inner_text()
+    assert "The key is not valid." in page.locator(".problem").inner_text()
 
 
 def test_a_key_for_one_experiment(visit, service):
@@ -328,6 +328,10 @@ def test_charts_uplift_and_verdict(visit, service, reader):
 
 def test_a_thousand_arms(visit, service, reader):
     page = visit(reader, place_of(BIG))
+    with page.expect_response(lambda response: "/status" in response.url) as status:
+        page.reload()
+    assert len(status.value.body()) > 100_000
+    assert status.value.request.sizes()["responseBodySize"] < 60_000  # it is fetched often
     rows_of(page).first.wait_for()
     assert rows_of(page).count() == 25
     assert text_of(page, "range") == "1 to 25 of 1,000"
