@@ -21,6 +21,8 @@ ROLF = [sys.executable, "-c", "from rolf.cli import main; main()"]
 #: milliseconds until something must have happened
 SOON = 10_000
 NASTY = "<img src=x onerror=alert(1)>"
+#: of what matters in a chart on a dark page
+DARK = "#84b6ff"
 BIG, SMALL = "headlines of the day", "buttons"
 
 #: the contrast of every visible text with what lies behind it; those below 4.5
@@ -172,6 +174,10 @@ def column(page, number):
     return page.locator(f"tbody tr > :nth-child({number})").all_inner_texts()
 
 
+def text_of(page, part):
+    return page.locator(f"[data-part={part}]").inner_text()
+
+
 def drawn(page, part):
     """What Chart.js has drawn on a canvas."""
     return page.evaluate(
@@ -261,9 +267,8 @@ def test_a_running_experiment_changes(visit, service, reader):
     uplift = page.locator("[data-part=uplift]").inner_text()
     page.get_by_label("Search").fill("r")
     page.get_by_label("Search").evaluate("node => node.setSelectionRange(1, 1)")
-    page.mouse.wheel(0, 150)
-    page.wait_for_function("() => scrollY > 0")
-    place = page.evaluate("scrollY")
+    place = page.evaluate("() => { scrollTo(0, 150); return scrollY; }")
+    assert place > 0
 
     def run():
         with rolf.open_experiment(service.storage, SMALL) as experiment:
@@ -286,8 +291,35 @@ def test_a_running_experiment_changes(visit, service, reader):
     assert set(column(page, 1)) == {"green", NASTY, "red (retired)"}
 
 
-def text_of(page, part):
-    return page.locator(f"[data-part={part}]").inner_text()
+def test_an_idle_experiment_keeps_still_and_a_hidden_page_keeps_quiet(visit, reader):
+    page = visit(reader, place_of(SMALL))
+    rows_of(page).first.wait_for()
+    page.wait_for_function("() => document.querySelector('[data-part=reason]').textContent")
+    page.evaluate(
+        """() => {
+          window.changes = [];
+          const note = (records) => window.changes.push(...records.map(({ target }) => target.id));
+          const watched = { childList: true, subtree: true, attributes: true, characterData: true };
+          new MutationObserver(note).observe(document.body, watched);
+        }"""
+    )
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.wait_for_timeout(3_500)
+    assert page.evaluate("window.changes") == []
+    assert 2 <= len(requests) <= 3
+    assert not any("/status" in url for url in requests)  # only whether anything has changed
+    hide = """hidden => {
+      Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    page.evaluate(hide, True)
+    page.wait_for_timeout(300)
+    requests.clear()
+    page.wait_for_timeout(2_500)
+    assert requests == []
+    with page.expect_request(lambda request: request.url.endswith(SMALL)):
+        page.evaluate(hide, False)
 
 
 def test_charts_uplift_and_verdict(visit, service, reader):
@@ -308,6 +340,8 @@ def test_charts_uplift_and_verdict(visit, service, reader):
         """node => node.getContext("2d").getImageData(0, 0, node.width, node.height)
         .data.some(Boolean)"""
     )
+    page.emulate_media(color_scheme="dark")
+    assert chart.evaluate("node => Chart.getChart(node).data.datasets[0].backgroundColor") == DARK
     means, lower, upper, _ = drawn(page, "timeline")
     assert [point["y"] for point in means] == pytest.approx([p.mean for p in status.timeline])
     errors = [(high["y"] - low["y"]) / 2.0 for low, high in zip(lower, upper, strict=True)]

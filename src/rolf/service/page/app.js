@@ -1,7 +1,7 @@
 /** Which view is shown, with which key, and whether the service answers. */
 
 import { whoIs, session } from "./api.js";
-import { announce, setHidden, setText, showProblem } from "./dom.js";
+import { announce, setAttribute, setHidden, setText, showProblem } from "./dom.js";
 import { showExperiment } from "./experiment.js";
 import { showExperiments } from "./experiments.js";
 import { Feed } from "./feed.js";
@@ -47,12 +47,16 @@ const app = {
   leave,
 };
 
-function answered() {
+function showState(text) {
+  setText(get("state"), text);
+  setAttribute(get("state"), "class", lost ? "state lost" : "state");
   setHidden(get("state"), false);
-  setText(get("state"), "live");
-  get("state").classList.remove("lost");
+}
+
+function answered() {
   if (lost) announce("The connection is back.");
   lost = false;
+  showState("live");
   setHidden(get("notice"), true);
 }
 
@@ -65,9 +69,7 @@ function disconnected(problem, seconds) {
   const since = loadedAt ? ` What you see is from ${timeOfDay(loadedAt)}.` : "";
   setText(get("notice-when"), `Retrying in ${Math.ceil(seconds)} s.${since}`);
   lost = true;
-  setText(get("state"), "connection lost");
-  get("state").classList.add("lost");
-  setHidden(get("state"), false);
+  showState(problem.status === 0 ? "connection lost" : "retrying");
   setHidden(get("notice"), false);
 }
 
