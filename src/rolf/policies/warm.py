@@ -85,8 +85,11 @@ def _rehearse(policy: Policy, state: Any) -> None:
     """Everything that a user may call, on a double of the policy with this state."""
     double = object.__new__(type(policy))
     vars(double).update(vars(policy), _state=state, _pending={}, _rng=np.random.default_rng(0))
-    vars(double).update(context=None)
-    table: dict[str, Any] = {"features": policy._typical_features()} if policy.varying else {}
+    table: dict[str, Any] = {}
+    if policy.context is not None:
+        table = {"context": np.zeros(len(policy.context.names))}
+    elif policy.varying:
+        table = {"features": policy._typical_features()}
     low, high = policy.reward_range
     for round in range(2 * min(policy.arms.count, 10)):
         decision = Policy.ask(double, **table)
@@ -94,7 +97,7 @@ def _rehearse(policy: Policy, state: Any) -> None:
         double._pending[decision.id] = Pending(choice._replace(matched=True), row)
         Policy.tell(double, decision, min(max(float(round % 2), low), high))
     with suppress(RolfError):  # not every policy can
-        rows = {name: rows[:2] for name, rows in table.items()}
+        rows = {name: rows[:2] if rows.ndim == 2 else [rows] * 2 for name, rows in table.items()}
         Policy.learn(double, policy.arms.labels[:2], [max(low, 0.0), min(high, 1.0)], **rows)
     Policy.estimates(double, **table)
     Policy.probabilities(double, **table, draws=2)
