@@ -78,6 +78,7 @@ def test_what_is_in_the_files(built):
         packed = set(archive.namelist())
     assert modules <= packed
     assert "rolf/py.typed" in packed
+    assert [name for name in packed if "dist-info/licenses" in name and "chart.js" in name]
     assert not [name for name in packed if not name.startswith(("rolf/", "rolf_bandits-"))]
 
 

@@ -313,8 +313,8 @@ def test_an_idle_experiment_keeps_still_and_a_hidden_page_keeps_quiet(visit, rea
       Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
       document.dispatchEvent(new Event("visibilitychange"));
     }"""
-    page.evaluate(hide, True)
-    page.wait_for_timeout(300)
+    page.evaluate(f"() => {{ const hide = {hide}; hide(false); hide(true); }}")  # in mid-request
+    page.wait_for_timeout(500)
     requests.clear()
     page.wait_for_timeout(2_500)
     assert requests == []

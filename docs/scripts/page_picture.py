@@ -38,7 +38,7 @@ def make_experiment(url: str) -> None:
     scaled = (features - features.mean()) / features.std()
     odds = scaled.to_numpy() @ [-0.25, 0.5, 0.2] + 0.35 * rng.normal(size=len(SUBJECTS)) - 1.2
     chance = dict(zip(SUBJECTS, 1.0 / (1.0 + np.exp(-odds)), strict=True))
-    options = {"rewards": "binary"}
+    options = {"rewards": "binary", "rule": "sample"}
     with rolf.open_experiment(url, NAME, features=features, options=options, seed=1) as experiment:
         for _ in range(150):
             decisions = experiment.ask(40)
