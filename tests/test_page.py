@@ -14,6 +14,7 @@ import pytest
 
 import rolf
 from browser import PHONE, needs_chromium, running_browser
+from stores import start_server
 
 pytestmark = [needs_chromium, pytest.mark.slow]
 
@@ -55,8 +56,8 @@ FAINT = """() => {
 class Service:
     """``rolf serve`` in a process of its own, on a SQLite file."""
 
-    def __init__(self, folder, *options):
-        self.storage = f"sqlite:///{folder / 'page.db'}"
+    def __init__(self, folder, *options, storage=None):
+        self.storage = storage or f"sqlite:///{folder / 'page.db'}"
         self.log = folder / "log.txt"
         self.options = options
         self.port = 0
@@ -103,7 +104,7 @@ def service(tmp_path_factory):
     service = Service(tmp_path_factory.mktemp("service"))
     rng = np.random.default_rng(0)
     for name, names in {
-        BIG: [NASTY, *(f"headline {number}" for number in range(999))],
+        BIG: [NASTY, "The END", *(f"headline {number}" for number in range(998))],
         SMALL: ["green", "red", NASTY],
     }.items():
         features = pd.DataFrame(
@@ -392,11 +393,13 @@ def test_a_thousand_arms(visit, service, reader):
     assert rows_of(page).count() == 1000
 
     page.get_by_label("Search").fill("Headline 99")
-    assert column(page, 1) == ["headline 99", *(f"headline {n}" for n in range(990, 999))]
-    assert text_of(page, "armsSummary") == "10 of 1,000 arms"
+    assert column(page, 1) == ["headline 99", *(f"headline {n}" for n in range(990, 998))]
+    assert text_of(page, "armsSummary") == "9 of 1,000 arms"
     page.wait_for_function(
-        "() => document.getElementById('announcer').textContent === '10 arms found'"
+        "() => document.getElementById('announcer').textContent === '9 arms found'"
     )
+    page.get_by_label("Search").fill("the end")
+    assert column(page, 1) == ["The END"]
     page.get_by_label("Search").fill("onerror")
     assert column(page, 1) == [NASTY]
     assert page.locator("img").count() == 0
@@ -468,6 +471,23 @@ def test_too_many_requests_and_no_keys(visit, service, tmp_path):
         notice.wait_for()
         assert re.search(r"Request [0-9a-f]{32}", notice.inner_text())
         assert re.search(r"Retrying in [345] s", page.locator("#notice").inner_text())
+    finally:
+        page.close()
+        other.stop()
+
+
+def test_a_database_that_is_gone(visit, tmp_path, monkeypatch):
+    monkeypatch.setenv("ROLF_SERVE_STORAGE_TIMEOUT", "1")
+    database = start_server()
+    other = Service(tmp_path, "--insecure-local", storage=database.get_uri()).start()
+    try:
+        page = visit(address=other.address)
+        page.get_by_text("There are no experiments yet").wait_for()
+        database.cleanup()
+        notice = page.get_by_role("alert").filter(has_text="The database cannot be reached")
+        notice.wait_for()
+        assert re.search(r"Request [0-9a-f]{32}", notice.inner_text())
+        assert page.locator("#state").inner_text() == "retrying"
     finally:
         page.close()
         other.stop()
