@@ -63,15 +63,7 @@ export function showExperiment(main, app, name) {
     const query = new URLSearchParams();
     if (wanted) query.set("timeline", "true");
     if (control) query.set("control", JSON.parse(control));
-    let latest;
-    try {
-      latest = await request(`${path}/status?${query}`, { signal });
-    } catch (problem) {
-      if (problem.status !== 422 || !control) throw problem;
-      showProblem(parts.problem, problem);
-      parts.control.value = "";
-      return load(signal);
-    }
+    const latest = await request(`${path}/status?${query}`, { signal });
     nextStatus = performance.now() + LATEST;
     if (wanted) {
       nextTimeline = performance.now() + (performance.now() - started) / TIMELINE_SHARE;
