@@ -22,7 +22,7 @@ const WORDS = {
   403: ["This key may not do that", "It needs a key with a wider scope."],
   404: ["There is nothing here", "It may have been deleted, or this key may not see it."],
   429: ["Too many requests", "The service asks for a pause."],
-  503: ["The service is not ready", "It cannot reach its database at the moment."],
+  503: ["The service is not ready", "It may be busy, or without its database."],
 };
 
 /** What went wrong, in words, with the id under which the service's log has it. */
