@@ -288,7 +288,7 @@ def test_what_cannot_be_served_is_refused_at_once(words, message, monkeypatch, t
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ROLF_SERVE_STORAGE_TIMEOUT", "1")
     monkeypatch.setattr("rolf.service.logs.set_up", lambda level: None)
-    monkeypatch.setattr("rolf.service.server.warm_up", lambda policy: None)
+    monkeypatch.setattr("rolf.service.handles.warm_up", lambda *_, **__: None)
     result = run("serve", "--port", "0", *words)
     assert result.exit_code != 0
     assert message in str(result.exception)
