@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+from contextlib import contextmanager
 
 import pytest
 
@@ -62,3 +63,14 @@ def widths(folder, pages, width=PHONE):
     measured = json.loads(html.unescape(shown[1]))
     assert all(inner == width for inner, _ in measured.values())
     return {page: needed for page, (_, needed) in measured.items()}
+
+
+@contextmanager
+def running_browser():
+    """Chromium, driven by Playwright."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()

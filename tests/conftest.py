@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from browser import running_browser
 from stores import KINDS, make_url
+from watching import SOON, Service, make_experiments
 
 
 @pytest.fixture(params=KINDS)
@@ -48,3 +50,57 @@ def routes(client):
             "/readyz",
         )
     return found
+
+
+@pytest.fixture(scope="session")
+def watched(tmp_path_factory):
+    """A running service with experiments in a SQLite file."""
+    service = Service(tmp_path_factory.mktemp("service"))
+    make_experiments(service.storage)
+    yield service.start()
+    service.stop()
+
+
+@pytest.fixture(scope="session")
+def reader(watched):
+    """A key with the scope read."""
+    return watched.key("read")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with running_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def visit(browser, watched):
+    """Opens the page in a window of its own; at the end, nothing may have gone wrong in it."""
+    opened, wrong, hosts, expected = [], [], set(), set()
+
+    def visit(key=None, place="", width=1400, scheme="light", address=None):
+        address = address or watched.address
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        context.set_default_timeout(SOON)
+        opened.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: hosts.add("/".join(request.url.split("/")[:3])))
+        page.goto(f"{address}/{place}")
+        if key is not None:
+            page.get_by_label("API key").fill(key)
+            page.keyboard.press("Enter")
+            page.get_by_role("button", name="Log out").wait_for()
+        expected.add(address)
+        return page
+
+    yield visit
+    for context in opened:
+        context.close()
+    assert hosts <= expected
+    # a browser reports answers such as 401 by itself
+    assert [text for text in wrong if not text.startswith("Failed to load resource")] == []

@@ -70,11 +70,15 @@ def test_what_is_in_the_files(built):
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"examples/paper.toml", "examples/quickstart.ipynb", "LICENSE", "CHANGELOG.md"} <= names
     modules = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
+    page = ROOT / "src" / "rolf" / "service" / "page"
+    modules |= {str(path.relative_to(ROOT / "src")) for path in page.rglob("*.*")}
+    assert "rolf/service/page/vendor/chart.umd.min.js" in modules
     assert {f"src/{name}" for name in modules} <= names
     with zipfile.ZipFile(wheel) as archive:
         packed = set(archive.namelist())
     assert modules <= packed
     assert "rolf/py.typed" in packed
+    assert [name for name in packed if "dist-info/licenses" in name and "chart.js" in name]
     assert not [name for name in packed if not name.startswith(("rolf/", "rolf_bandits-"))]
 
 

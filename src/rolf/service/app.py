@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from rolf import __version__
 from rolf.errors import RolfError
 from rolf.service import handlers
+from rolf.service.compression import Compression
 from rolf.service.core import Service
 from rolf.service.demo import Demo
 from rolf.service.description import describe
@@ -33,7 +34,8 @@ class App(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         service: Service = self.state.service
-        return Front(super().build_middleware_stack(), service.settings, service.metrics)
+        inner = Compression(super().build_middleware_stack())
+        return Front(inner, service.settings, service.metrics)
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:

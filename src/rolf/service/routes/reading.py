@@ -71,11 +71,11 @@ def _known(value: float | None) -> float:
 
 
 def _label(experiment: Experiment, text: str) -> Any:
-    """An arm whose name is given as text but may be a number."""
-    labels = {str(label): label for label in experiment.roster().arms.labels}
-    if text not in labels:
-        raise InvalidArgument("control", text, "the name of an arm")
-    return labels[text]
+    """An arm whose name is given as text but may be a number: 1.0 or, as browsers write it, 1."""
+    for label in experiment.roster().arms.labels:
+        if text == str(label) or (isinstance(label, float) and text == f"{label:.17g}"):
+            return label
+    raise InvalidArgument("control", text, "the name of an arm")
 
 
 @router.get("/estimates", response_model=Estimates, openapi_extra=needs("read"))
