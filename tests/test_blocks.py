@@ -36,6 +36,7 @@ def agree(blocks, rounds):
     assert blocks.mean() == pytest.approx(rounds.mean(), abs=5.0 * error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [0.02, 0.5])
 def test_regret_is_that_of_the_plain_loop(gap):
     means = [gap, 0.0, -gap]
@@ -47,6 +48,7 @@ def test_regret_is_that_of_the_plain_loop(gap):
     assert (blocks.plays.sum(axis=2) == [[2_000], [20_000]]).all()
 
 
+@pytest.mark.slow
 def test_so_are_the_estimates():
     means, noise, rounds = [0.2, -0.9], 0.5, 5_000
     options = {"penalty": "theory", "noise": noise, "exploration": 100, "p": 0.55, "delta": 0.1}

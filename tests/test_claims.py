@@ -134,6 +134,7 @@ def test_nothing_is_sublinear_where_the_latent_part_varies_too():
         assert late.mean() > 0.85 * before.mean()
 
 
+@pytest.mark.slow
 def test_figures_of_the_authors_code_are_in_the_neighbourhood():
     """Known figures (five seeds, standard deviations 10 to 150), to within a factor of two."""
     known = {

@@ -15,6 +15,7 @@ from scipy import stats
 
 import rolf
 from rolf.diagnosis import moments as parts
+from rolf.diagnosis.evidence import Evidence
 from rolf.diagnostics import IGNORE, ROLF, TRUST, UNKNOWN, Share, diagnose
 
 SETS = 1000
@@ -47,7 +48,8 @@ def p_values(rng, features, means, counts, kind="normal", sets=SETS):
     columns = parts.design(features)
     pairs = []
     for _ in range(sets):
-        moments = parts.moments_of(*draw(rng, means, counts, kind), len(means))
+        arms, rewards = draw(rng, means, counts, kind)
+        moments = Evidence.of(arms, rewards, len(means), float(rewards.mean())).moments()
         test = parts.lack_of_fit(columns, moments)
         pairs.append((test.p_value, test.robust_p_value))
     return np.array(pairs)
@@ -112,6 +114,7 @@ def test_false_alarms_of_the_f_test_are_exact_for_few_rewards():
     assert robust <= HIGH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plays", "unsafe"), [("with", False), ("against", True)])
 def test_false_alarms_for_clicks_whose_counts_go_with_or_against_the_mean(plays, unsafe):
     """Means from 2% to 20%. The F test raises next to none, or more than 20%: that is why

@@ -103,6 +103,7 @@ def test_the_catalogue_is_documented():
         assert f"`{cls.__name__}`" in text
 
 
+@pytest.mark.slow
 def test_an_edit_in_a_second_file_of_a_users_policy_is_noticed(tmp_path):
     """Compiled code is kept between processes, but never longer than the sources it is from."""
     code = dict(blocks(ROOT / "CONTRIBUTING.md"))["file=egreedy.py"]

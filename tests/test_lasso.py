@@ -29,6 +29,7 @@ def grown(seed, size, rows, penalty):
     return design, target, lasso
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(
     st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 40), st.sampled_from([0.01, 0.6, 5.0])

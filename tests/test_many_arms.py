@@ -191,6 +191,7 @@ def with_operator(monkeypatch, *args, **options):
     return policy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"penalty": "theory"}, {"imputation": "frozen"}, {"unmatched": "impute"}],

@@ -112,6 +112,7 @@ def rule_of(log):
     return policy.probabilities()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chances", [UNIFORM, SKEWED], ids=["uniform", "skewed"])
 def test_unbiased_and_covering(chances):
     """400 logs: bias within 3.5 standard errors (false alarm 1 in 2,000), coverage of 95%."""

@@ -108,6 +108,7 @@ def test_the_same_numbers_for_any_number_of_workers(reproduced, tmp_path, jobs):
     assert digest(tmp_path) == digest(reproduced[0])
 
 
+@pytest.mark.slow
 def test_resume_keeps_finished_panels_and_replays_the_others(reproduced, tmp_path, monkeypatch):
     reproduce(tmp_path, figure=SOME, **SMALL)
     files = sorted((tmp_path / "data").glob("*.parquet"))

@@ -154,7 +154,7 @@ def test_the_reference_holds_every_public_name(site):
     anchors = re.findall(r'id="rolf\.([\w.]+)"', (site / "api.html").read_text())
     shown = {anchor.rpartition(".")[2] for anchor in anchors}
     public = {*rolf.__all__, *rolf.environments.__all__, "reproduce", "departures"}
-    modules = {"diagnosis", "environments", "theory"}
+    modules = {"diagnosis", "environments", "parallel", "theory"}
     assert public - modules - {"__version__"} <= shown
 
 

@@ -10,7 +10,7 @@ import pytest
 import rolf
 from rolf.errors import RolfWarning
 from rolf.experiments import live
-from rolf.experiments.snapshots import seal, unseal
+from rolf.experiments.snapshots import FORMAT, seal, unseal
 from rolf.policies.arrays import pack, unpack
 from rolf.testing.storage import (
     ARMS,
@@ -111,7 +111,7 @@ def test_a_snapshot_of_another_format_is_replaced(url, monkeypatch):
     experiment.snapshot()
     store, id = experiment._store, experiment.record.id
     snapshot = store.snapshot(id)
-    for version in ("", "0.1.0", "5", "7"):
+    for version in ("", "0.1.0", str(FORMAT - 1), str(FORMAT + 1)):
         store.save(id, snapshot._replace(version=version, state="of another kind"))
         assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
     monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 5)

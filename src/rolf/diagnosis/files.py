@@ -44,12 +44,16 @@ def diagnose_log(
         features: as for ``diagnose``, or the path of a table of arms.
         path: CSV, Parquet, or a folder of Parquet files; one reward per row. Rows without a
             reward are left out.
-        arm, reward: the columns with the name of the arm, and with its reward.
+        arm: the column with the name of the arm.
+        reward: the column with its reward.
         probability: the column with the chance of each choice; by default "probability", if there
             is one without gaps.
-        level, randomised: as for ``diagnose``.
+        level: as for ``diagnose``.
+        randomised: as for ``diagnose``.
         progress: show a progress bar; by default on a terminal.
-        backend, jobs, address: where the parts are read, as for ``rolf.replay``.
+        backend: where the parts are read, as for ``rolf.replay``.
+        jobs: how many at the same time.
+        address: of a cluster.
     """
     workers = Workers.checked(backend, jobs, address)
     table = Arms.read(features)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ def open_log_file(path: str | Path) -> tuple[Stream, dict[str, Any]]:
     """A file or folder, to be read, and how the experiment was created if it says so."""
     if not isinstance(path, str | Path):
         raise InvalidArgument("path", path, FILES)
-    if Path(path).suffix.lower() not in (".csv", *PARQUET) and not Path(path).is_dir():
+    if Path(path).suffix.lower() not in (".csv", *PARQUET) and not os.path.isdir(path):
         raise InvalidArgument("path", str(path), FILES)
     stream = Stream(path, TEXT)
     if missing := [each for each in ("id", "arm", "reward") if each not in stream.names]:
