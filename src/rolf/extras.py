@@ -6,7 +6,13 @@ from importlib import import_module
 
 from rolf.errors import MissingExtra
 
-EXTRAS = {"matplotlib": "plots", "pandas": "all", "pyarrow": "files", "scipy": "analysis"}
+EXTRAS = {
+    "httpx": "service",
+    "matplotlib": "plots",
+    "pandas": "all",
+    "pyarrow": "files",
+    "scipy": "analysis",
+}
 
 
 def require(module: str, purpose: str) -> None:

@@ -1,0 +1,156 @@
+"""Calls over HTTP, with and without coroutines."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+from rolf.client.exchange import Attempt, Call, exchange
+
+if TYPE_CHECKING:
+    import asyncio
+
+    import httpx
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: seconds for which an idle connection is kept: servers close theirs after about five
+KEPT = 3.0
+
+
+class Line:
+    """The connections to a service: of each process, and of each event loop."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], timeout: float) -> None:
+        self.url = url
+        self.timeout = timeout
+        self._headers = dict(headers)
+        self._process = 0
+        self._client: httpx.Client | None = None
+        self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient]
+        self._loops = WeakKeyDictionary()
+
+    def send(self, call: Call[T]) -> T:
+        """Make the requests of a call."""
+        import httpx
+
+        steps = exchange(call, self.timeout)
+        outcome: Any = None
+        while True:
+            try:
+                attempt = steps.send(outcome)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            time.sleep(attempt.pause)
+            try:
+                outcome = self._sync_client().request(**_arguments(attempt))
+            except httpx.HTTPError as error:
+                outcome = error
+
+    async def asend(self, call: Call[T]) -> T:
+        """``send`` for coroutines."""
+        import asyncio
+
+        import httpx
+
+        steps = exchange(call, self.timeout)
+        outcome: Any = None
+        while True:
+            try:
+                attempt = steps.send(outcome)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            await asyncio.sleep(attempt.pause)
+            try:
+                outcome = await self._async_client().request(**_arguments(attempt))
+            except httpx.HTTPError as error:
+                outcome = error
+
+    def _sync_client(self) -> httpx.Client:
+        import httpx
+
+        if self._client is None or self._process != os.getpid():  # a fork has its own connections
+            self._client, self._process = httpx.Client(**self._settings()), os.getpid()
+        return self._client
+
+    def _async_client(self) -> httpx.AsyncClient:
+        import asyncio
+
+        import httpx
+
+        loop = asyncio.get_running_loop()
+        if loop not in self._loops:
+            self._loops[loop] = httpx.AsyncClient(**self._settings())
+        return self._loops[loop]
+
+    def _settings(self) -> dict[str, Any]:
+        import httpx
+
+        limits = httpx.Limits(max_connections=None, keepalive_expiry=KEPT)
+        return {"base_url": self.url, "headers": self._headers, "limits": limits}
+
+    def close(self) -> None:
+        """Close the connections of this process; calls open new ones."""
+        client, self._client = self._client, None
+        if client is not None and self._process == os.getpid():
+            client.close()
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop too."""
+        import asyncio
+
+        self.close()
+        client = self._loops.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
+
+
+def _arguments(attempt: Attempt) -> dict[str, Any]:
+    """An attempt in the words of httpx."""
+    request = attempt.request
+    return {
+        "method": request.method,
+        "url": request.path,
+        "json": request.body,
+        "params": dict(request.params),
+        "headers": dict(request.headers),
+        "timeout": attempt.timeout,
+    }
+
+
+class Connected:
+    """What has calls to make over a line."""
+
+    _line: Line
+
+
+S = TypeVar("S", bound=Connected)
+
+
+def sent(make: Callable[Concatenate[S, P], Call[T]]) -> Callable[Concatenate[S, P], T]:
+    """The method that makes a call and waits for its result."""
+
+    @wraps(make)
+    def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._line.send(make(self, *args, **kwargs))
+
+    return method
+
+
+def awaited(
+    make: Callable[Concatenate[S, P], Call[T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The coroutine that makes a call; its name starts with an ``a``."""
+
+    @wraps(make)
+    async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._line.asend(make(self, *args, **kwargs))
+
+    method.__name__ = f"a{make.__name__}"
+    method.__doc__ = f"``{make.__name__}`` for coroutines."
+    return method
