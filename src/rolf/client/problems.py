@@ -64,7 +64,7 @@ def _invalid(problems: Any, text: str) -> InvalidArgument:
     for each in problems if isinstance(problems, list) else ():
         where, message = str(each.get("where")), str(each.get("message"))
         got, separator, wanted = message.removeprefix(f"{where}: got ").rpartition(", wanted ")
-        error = InvalidArgument(where, got, wanted)
+        error = InvalidArgument(where, got if separator else "something else", wanted)
         error.args = (message if separator else f"{where}: {message}",)
         found.append(error)
     if len(found) > 1:

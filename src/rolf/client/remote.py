@@ -67,7 +67,14 @@ class RemoteExperiment(Connected):
         key: str | None = None,
     ) -> list[Decision]: ...
     def ask(
-        self, n: int | None = None, available: Iterable[Any] | None = None, **options: Any
+        self,
+        n: int | None = None,
+        available: Iterable[Any] | None = None,
+        *,
+        features: Any = None,
+        context: Any = None,
+        distinct: bool = False,
+        key: str | None = None,
     ) -> Decision | list[Decision]:
         """Decide which arm to play next; the decision is durable when this returns.
 
@@ -83,6 +90,8 @@ class RemoteExperiment(Connected):
                 decisions have one key. Without one, every call has a key of its own, so that its
                 retries decide once.
         """
+        options: dict[str, Any]
+        options = {"features": features, "context": context, "distinct": distinct, "key": key}
         decisions = self._line.send(operations.ask(self, n, available, **options))
         return decisions if n is not None else decisions[0]
 
@@ -109,9 +118,18 @@ class RemoteExperiment(Connected):
         key: str | None = None,
     ) -> list[Decision]: ...
     async def aask(
-        self, n: int | None = None, available: Iterable[Any] | None = None, **options: Any
+        self,
+        n: int | None = None,
+        available: Iterable[Any] | None = None,
+        *,
+        features: Any = None,
+        context: Any = None,
+        distinct: bool = False,
+        key: str | None = None,
     ) -> Decision | list[Decision]:
         """``ask`` for coroutines."""
+        options: dict[str, Any]
+        options = {"features": features, "context": context, "distinct": distinct, "key": key}
         decisions = await self._line.asend(operations.ask(self, n, available, **options))
         return decisions if n is not None else decisions[0]
 

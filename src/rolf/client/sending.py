@@ -100,6 +100,9 @@ class Line:
         if client is not None and self._process == os.getpid():
             client.close()
 
+    def __del__(self) -> None:
+        self.close()
+
     async def aclose(self) -> None:
         """Close the connections of this event loop too."""
         import asyncio

@@ -1,0 +1,516 @@
+"""The client of the service: what it does with a real server, and when connections fail."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import itertools
+import math
+import os
+import pickle
+import random
+import subprocess
+import sys
+import time
+import uuid
+
+import numpy as np
+import pandas
+import pytest
+
+import rolf
+from proxies import AFTER, BEFORE, Proxy
+from rolf.client import exchange
+from rolf.errors import (
+    AccessDenied,
+    DifferentExperiment,
+    InvalidArgument,
+    ServiceError,
+    ServiceUnavailable,
+    StorageUnavailable,
+    UnknownExperiment,
+)
+from rolf.testing.service import RunningService, add_key, free_port
+from stores import make_url
+
+FEATURES = [[0.0, 1.0], [1.0, 0.5], [0.3, 0.2]]
+NAMED = pandas.DataFrame(
+    {"width": [1.0, 2.0, 3.0, 1.0], "colour": ["red", "blue", "red", "green"]},
+    index=["a", "b", "c", "d"],
+)
+
+
+@pytest.fixture(scope="module")
+def running():
+    with RunningService(make_url("sqlite"), "--rate", "0") as service:
+        yield service
+
+
+@pytest.fixture
+def service(running):
+    with rolf.connect(running.url, running.key) as service:
+        yield service
+
+
+@pytest.fixture
+def proxy(running):
+    proxy = Proxy(running.port)
+    yield proxy
+    proxy.close()
+
+
+def new(service, features=FEATURES, **settings):
+    return service.create(f"e {uuid.uuid4().hex}", features=features, seed=7, **settings)
+
+
+# --- the same as a local experiment ---
+
+
+class Coroutines:
+    """A remote experiment whose coroutines are run one by one, in one event loop."""
+
+    def __init__(self, experiment, runner):
+        self._experiment, self._runner = experiment, runner
+
+    def __getattr__(self, name):
+        if name in ("name", "paused", "policy"):
+            return getattr(self._experiment, name)
+        coroutine = getattr(self._experiment, f"a{name}")
+        return lambda *args, **kwargs: self._runner.run(coroutine(*args, **kwargs))
+
+
+def number(decision):
+    """A decision without the part of its id that differs between experiments."""
+    return {**decision.to_dict(), "id": decision.id.rpartition("-")[2]}
+
+
+def outcome(action):
+    """What an action returns or raises, to compare."""
+    try:
+        result = action()
+    except rolf.RolfError as error:
+        return type(error), str(error)
+    if isinstance(result, rolf.Decision):
+        return number(result)
+    if isinstance(result, list) and result and isinstance(result[0], rolf.Decision):
+        return [number(each) for each in result]
+    if isinstance(result, tuple):
+        return list(result)
+    return result.tolist() if hasattr(result, "tolist") else result
+
+
+def play(experiment, arms, tag):
+    """Everything that a user does with an experiment; what came of each step."""
+
+    def named(step):  # ids hold a random part
+        return lambda: outcome_without_tag(step, tag())
+
+    def outcome_without_tag(step, text):
+        found = outcome(step)
+        return (found[0], found[1].replace(text, "tag")) if isinstance(found, tuple) else found
+
+    first, second = experiment.ask(), experiment.ask(key="my-key")
+    steps = [
+        lambda: experiment.ask(key="my-key"),
+        lambda: experiment.ask(5),
+        lambda: experiment.ask(2, [arms[0], arms[1]], distinct=True),
+        lambda: experiment.ask(available=(each for each in arms[:2])),
+        lambda: experiment.ask(np.int64(1), np.array(arms[1:])),
+        lambda: experiment.ask(2, key="my-key"),
+        lambda: experiment.ask(0),
+        lambda: experiment.ask(available=["nobody"]),
+        lambda: experiment.ask(available=arms[0]),
+        lambda: experiment.tell(first, 1),
+        lambda: experiment.tell(first.id, 1.0),
+        lambda: experiment.tell(first, 2.0),
+        lambda: experiment.tell(first, math.nan),
+        lambda: experiment.tell(first, "much"),
+        lambda: experiment.tell(3, 1.0),
+        lambda: experiment.tell("nobody-1", 1.0),
+        lambda: experiment.tell_many({second.id: 0.5}),
+        lambda: experiment.tell_many([(each, np.float32(0.25)) for each in experiment.ask(4)]),
+        lambda: experiment.tell_many([(first, 1.0), ("nobody-1", 1.0)]),
+        lambda: experiment.tell_many([1, 2]),
+        lambda: experiment.tell_many([]),
+        lambda: experiment.correct(first, 3.0, "a slip"),
+        lambda: experiment.correct(experiment.ask(), 3.0, "too early"),
+        lambda: experiment.correct(first, 3.0, ""),
+        lambda: experiment.learn(arms[:2], [1.0, 0.0], source="old"),
+        lambda: experiment.learn(arms[:2], [1.0, 0.0], source="old"),
+        lambda: experiment.learn(np.array(arms[:2]), np.array([0.5, 0.5])),
+        lambda: experiment.learn(arms[:2], [0.5, 0.5]),
+        lambda: experiment.learn(arms[:2], [0.5]),
+        lambda: experiment.retire_arms([arms[0]]),
+        lambda: experiment.retire_arms(arms[0]),
+        lambda: experiment.ask(available=[arms[0]]),
+        lambda: experiment.restore_arms([arms[0]]),
+        lambda: experiment.retire_arms(["nobody"]),
+        experiment.pause,
+        lambda: experiment.paused,
+        experiment.ask,
+        lambda: experiment.ask(key="my-key"),
+        experiment.resume,
+        lambda: experiment.paused,
+        experiment.estimates,
+        lambda: experiment.status(control=arms[1]).to_dict() | {"name": ""},
+        lambda: str(experiment.status()).partition(":")[2],
+        experiment.counts,
+        experiment.arms,
+        lambda: experiment.policy,
+        lambda: experiment.delete(confirm="something else"),
+        experiment.ask,
+    ]
+    return [named(step)() for step in steps]
+
+
+@pytest.mark.parametrize("way", ["calls", "coroutines"])
+@pytest.mark.parametrize("features", [FEATURES, NAMED], ids=["numbers", "table"])
+def test_a_remote_experiment_is_like_a_local_one(service, features, way):
+    arms = list(NAMED.index) if features is NAMED else [0, 1, 2]
+    local = rolf.open_experiment(
+        f"memory://{uuid.uuid4().hex}", "e", features=features, policy="ucb", seed=7
+    )
+    remote = new(service, features, policy="ucb")
+    tag = remote.ask().id.rpartition("-")[0]
+    local.ask()
+    expected = play(local, arms, lambda: local.record.tag)
+    if way == "coroutines":
+        with asyncio.Runner() as runner:
+            got = play(Coroutines(remote, runner), arms, lambda: tag)
+            runner.run(service.aclose())
+    else:
+        got = play(remote, arms, lambda: tag)
+    for place, (here, there) in enumerate(zip(expected, got, strict=True)):
+        assert here == there, place
+
+
+def test_signatures_are_those_of_a_local_experiment():
+    for name in ("ask", "tell", "tell_many", "correct", "learn", "add_arms", "retire_arms",
+                 "restore_arms", "pause", "resume", "delete", "counts", "arms"):  # fmt: skip
+        local = list(inspect.signature(getattr(rolf.Experiment, name)).parameters.values())[1:]
+        remote = list(inspect.signature(getattr(rolf.RemoteExperiment, name)).parameters.values())
+        assert [str(each) for each in remote[1:]] == [str(each) for each in local], name
+        coroutine = getattr(rolf.RemoteExperiment, f"a{name}")
+        assert inspect.iscoroutinefunction(coroutine)
+        assert coroutine.__name__ == f"a{name}"
+
+
+def test_contexts_and_features_of_a_round(service):
+    contexts = {"policy": "rolf-bayes-varying", "context": ["hour", "mobile"]}
+    local = rolf.open_experiment("memory://contexts", "e", features=NAMED, seed=7, **contexts)
+    remote = new(service, NAMED, **contexts)
+    for context in ({"hour": np.float64(3.0), "mobile": 1.0}, [2.0, 0.0], np.array([1.0, 1.0])):
+        assert number(remote.ask(context=context)) == number(local.ask(context=context))
+    assert outcome(remote.ask) == outcome(local.ask)
+    assert outcome(lambda: remote.ask(context={"hour": 1.0})) == outcome(
+        lambda: local.ask(context={"hour": 1.0})
+    )
+    with pytest.raises(InvalidArgument, match="context"):
+        remote.ask(context=[math.inf, 1.0])
+    named = NAMED[["width"]].assign(height=[1.0, 2.0, 0.0, 4.0])
+    local = rolf.open_experiment(
+        "memory://varying", "e", features=named, policy="linucb-varying", seed=7
+    )
+    remote = new(service, named, policy="linucb-varying")
+    turned = named.iloc[::-1][["height", "width"]]  # by name, in another order
+    for features in (named, turned, named.to_numpy().tolist()):
+        here, there = local.ask(features=features), remote.ask(features=features)
+        assert number(here) == number(there)
+        local.tell(here, 1.0)
+        remote.tell(there, 1.0)
+    assert outcome(lambda: remote.ask(features=named[:2])) == outcome(
+        lambda: local.ask(features=named[:2])
+    )
+
+
+def test_more_decisions_than_fit_in_a_request(service):
+    experiment = new(service, policy="ucb")
+    decisions = experiment.ask(2_500)
+    assert [int(each.id.rpartition("-")[2]) for each in decisions] == list(range(1, 2_501))
+    experiment.tell_many([(each, 1.0) for each in decisions])
+    assert experiment.counts() == (2_500, 2_500)
+
+
+def test_experiments_are_listed_created_and_deleted(service, running):
+    known = {each.name for each in service.experiments()}
+    names = [new(service, policy="ucb").name for _ in range(3)]
+    found = {each.name: each for each in service.experiments()}
+    assert found.keys() == known | set(names)
+    assert found[names[0]][1] == "ucb"
+    assert (found[names[0]].arms, found[names[0]].asked, found[names[0]].paused) == (3, 0, False)
+    again = service.create(names[0], features=FEATURES, policy="ucb", seed=7)
+    assert again.name == names[0]
+    with pytest.raises(DifferentExperiment, match="seed"):
+        service.create(names[0], features=FEATURES, policy="ucb", seed=8)
+    again.delete(confirm=names[0])
+    for action in (again.ask, again.status, lambda: again.tell("x-1", 1.0)):
+        with pytest.raises(UnknownExperiment, match="no experiment is called"):
+            action()
+    with pytest.raises(UnknownExperiment):
+        again.delete(confirm=names[0])
+
+
+def test_pages_of_a_long_list(service, monkeypatch):
+    monkeypatch.setattr("rolf.client.service.PAGE", 2)
+    names = {new(service, policy="ucb").name for _ in range(5)}
+    found = [each.name for each in service.experiments()]
+    assert found == sorted(found)
+    assert names <= set(found)
+
+
+def test_arms_with_names_and_cells(service, tmp_path):
+    path = tmp_path / "arms.csv"
+    path.write_text("arm,width,colour\na,1.5,red\nb,2,blue\nc,,red\n")
+    for source in (path, str(path), [{"arm": "a", "width": 1.5}, {"arm": "b", "width": 2}]):
+        experiment = new(service, source, policy="ucb")
+        assert [each.arm for each in experiment.arms()][:2] == ["a", "b"]
+    frame = pandas.DataFrame({"width": [4.0]}, index=["z"])
+    assert experiment.add_arms(frame) == ["z"]
+    with pytest.raises(InvalidArgument, match="arms that are new"):
+        experiment.add_arms(frame)
+    assert new(service, policy="ucb").add_arms([[1.0, 1.0], [2.0, 2.0]]) == [3, 4]
+    with pytest.raises(InvalidArgument, match="its file"):
+        new(service, "nowhere.csv")
+
+
+# --- connections that fail ---
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Clients that try again soon."""
+    monkeypatch.setattr(exchange, "FIRST_PAUSE", 0.002)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("fault", [BEFORE, AFTER, (503, {}), (502, {}), (504, {}), (429, {})])
+def test_nothing_is_counted_twice(proxy, running, fault):
+    service = rolf.connect(proxy.url, running.key)
+    experiment = new(service, policy="ucb")
+    proxy.faults += [fault] * 2
+    decision = experiment.ask()
+    proxy.faults += [fault]
+    experiment.tell(decision, 1.0)
+    proxy.faults += [fault]
+    experiment.tell_many([(each, 0.5) for each in experiment.ask(3)])
+    proxy.faults += [fault]
+    experiment.correct(decision, 2.0, "a slip")
+    proxy.faults += [fault]
+    assert experiment.learn([0, 1], [1.0, 2.0]) == 2
+    assert experiment.learn([0, 1], [1.0, 2.0]) == 2
+    proxy.faults += [fault]
+    experiment.pause()
+    proxy.faults += [fault]
+    experiment.resume()
+    status = experiment.status()
+    assert (status.asked, status.told, status.waiting, status.history) == (4, 4, 0, 4)
+    assert status.total_reward == 3.5
+    proxy.faults += [fault]
+    experiment.delete(confirm=experiment.name)
+    keys = [seen[2]["Idempotency-Key"] for seen in proxy.seen if seen[1].endswith("/ask")]
+    assert len(keys) == 5
+    assert len(set(keys)) == 2  # the same over the attempts of an ask, and another for the next
+    service.close()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_same_for_coroutines(proxy, running):
+    async def visitor(experiment):
+        decision = await experiment.aask()
+        await experiment.atell(decision, 1.0)
+        return decision.id
+
+    async def visit():
+        async with rolf.connect(proxy.url, running.key) as service:
+            experiment = await service.acreate(
+                uuid.uuid4().hex, features=FEATURES, policy="ucb", seed=1
+            )
+            chance = random.Random(1)
+            proxy.faults += [chance.choice([BEFORE, AFTER, None]) for _ in range(40)]
+            ids = await asyncio.gather(*(visitor(experiment) for _ in range(20)))
+            return ids, await experiment.acounts()
+
+    ids, counts = asyncio.run(visit())
+    assert len(set(ids)) == 20
+    assert counts == (20, 20)
+
+
+def test_arms_without_names_are_not_added_twice(proxy, running):
+    with rolf.connect(proxy.url, running.key) as service:
+        experiment = new(service, policy="ucb")
+        proxy.faults += [AFTER]
+        with pytest.raises(ServiceUnavailable, match="may have been done"):
+            experiment.add_arms([[1.0, 1.0]])
+        assert len(experiment.arms()) == 4
+        proxy.faults += [(429, {})]
+        assert experiment.add_arms([[1.0, 1.0]]) == [4]
+
+
+def test_a_service_that_is_gone(running):
+    with rolf.connect(f"http://127.0.0.1:{free_port()}", running.key, timeout=0.5) as service:
+        start = time.monotonic()
+        with pytest.raises(StorageUnavailable, match="cannot be reached") as raised:
+            service.experiment("e").ask()
+        assert 0.1 < time.monotonic() - start < 1.0
+        assert isinstance(raised.value, ServiceUnavailable)
+
+
+def test_an_answer_that_does_not_come(running):
+    """A server that accepts connections and says nothing."""
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with rolf.connect(url, running.key, timeout=0.6) as service:
+            start = time.monotonic()
+            with pytest.raises(ServiceUnavailable, match=r"given up after 0\.6 s"):
+                service.experiment("e").ask()
+            assert time.monotonic() - start < 1.2
+
+
+def test_the_service_says_when(proxy, running):
+    with rolf.connect(proxy.url, running.key) as service:
+        experiment = new(service, policy="ucb")
+        proxy.faults += [(429, {"Retry-After": "1"})]
+        start = time.monotonic()
+        experiment.ask()
+        assert time.monotonic() - start >= 1.0
+        proxy.faults += [(503, {"Retry-After": "3600"})]
+        with pytest.raises(ServiceUnavailable, match="given up after 30 s"):
+            experiment.ask()
+        assert time.monotonic() - start < 5.0  # nobody waits for what comes too late
+
+
+def test_pauses_grow_and_end(monkeypatch):
+    import httpx
+
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+
+    def call():
+        yield exchange.Request("GET", "/")
+
+    steps = exchange.exchange(call(), 60.0)
+    attempt, pauses = next(steps), []
+
+    def fail_on():
+        nonlocal attempt, now
+        while True:
+            now += attempt.pause + 0.01
+            attempt = steps.send(httpx.ConnectError("no"))
+            pauses.append(attempt.pause)
+            assert attempt.timeout <= 20.0
+
+    with pytest.raises(ServiceUnavailable):
+        fail_on()
+    assert 0.05 <= pauses[0] <= 0.1
+    assert max(pauses) <= exchange.LONGEST_PAUSE
+    assert all(after >= 0.99 * before for before, after in itertools.pairwise(pauses[:6]))
+    assert 50.0 < sum(pauses) < 60.0
+    assert len(pauses) < 30
+
+
+@pytest.mark.parametrize("status", [200, 302, 400, 404, 418, 500])
+def test_answers_that_no_service_gives(proxy, running, status):
+    with rolf.connect(proxy.url, running.key) as service:
+        proxy.faults += [(status, {"Location": "/elsewhere"})]
+        with pytest.raises(ServiceError):
+            service.experiment("e").ask()
+        assert len(proxy.seen) == 1  # tried once
+
+
+# --- keys and arguments ---
+
+
+def test_keys(running, monkeypatch):
+    monkeypatch.delenv("ROLF_KEY", raising=False)
+    experiment = new(rolf.connect(running.url, running.key), policy="ucb")
+    name = experiment.name
+    with pytest.raises(AccessDenied):
+        rolf.connect(running.url).experiment(name).ask()
+    with pytest.raises(AccessDenied):
+        rolf.connect(running.url, running.key[:-1] + "?").experiment(name).ask()
+    read = rolf.connect(running.url, add_key(running.storage, "read")).experiment(name)
+    assert read.counts() == (0, 0)
+    with pytest.raises(AccessDenied):
+        read.ask()
+    monkeypatch.setenv("ROLF_KEY", running.key)
+    service = rolf.connect(running.url)
+    assert service.experiment(name).ask().arm in (0, 1, 2)
+    for shown in (repr(service), repr(service.experiment(name)), str(vars(experiment))):
+        assert running.key not in shown
+
+
+def test_errors_do_not_show_the_key(proxy, running):
+    service = rolf.connect(proxy.url, running.key, timeout=0.3)
+    proxy.faults += [BEFORE] * 20
+    for action in (
+        lambda: service.experiment("e").ask(),
+        lambda: rolf.connect(running.url, f"{running.key}\n"),
+        lambda: rolf.connect(f"http://user:{running.key}@host"),
+        lambda: rolf.connect(f"http://host?key={running.key}"),
+        lambda: pickle.dumps(service),
+        lambda: copy.copy(service.experiment("e")),
+    ):
+        with pytest.raises(rolf.RolfError) as raised:
+            action()
+        error = raised.value
+        while error is not None:
+            assert running.key not in f"{error!r} {error} {vars(error)}"
+            error = error.__context__
+
+
+@pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://host", "http://", "http://h:x", 3])
+def test_addresses_that_are_none(url):
+    with pytest.raises(InvalidArgument, match="url"):
+        rolf.connect(url, "k")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", 3, None])
+def test_names_that_are_none(service, name):
+    with pytest.raises(InvalidArgument, match="name"):
+        service.experiment(name)
+
+
+def test_names_cannot_lead_elsewhere(proxy, running):
+    with rolf.connect(proxy.url, running.key) as service:
+        for name in ("../keys", "a/b?c=d#e", "ä ö", "%2e%2e"):
+            with pytest.raises((UnknownExperiment, InvalidArgument)):
+                service.experiment(name).ask()
+    for _, path, _ in proxy.seen:
+        assert path.startswith("/v1/experiments/")
+        assert path.endswith("/ask")
+        assert path.count("/") == 4
+
+
+@pytest.mark.parametrize("key", ["", "with blank", "ä", "x" * 256, 3])
+def test_keys_of_asks_that_are_none(service, key):
+    with pytest.raises(InvalidArgument, match="key"):
+        service.experiment("e").ask(key=key)
+
+
+def test_forked_processes_have_connections_of_their_own(service):
+    experiment = new(service, policy="ucb")
+    experiment.ask()
+    pid = os.fork()
+    if not pid:
+        try:
+            experiment.ask(3)
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    experiment.ask()
+    assert os.waitpid(pid, 0)[1] == 0
+    assert experiment.counts().asked == 5
+
+
+def test_httpx_is_only_needed_for_the_client():
+    code = (
+        "import sys; sys.modules['httpx'] = None\nimport rolf\n"
+        "from rolf.errors import MissingExtra\n"
+        "try:\n    rolf.connect('http://localhost')\n"
+        "except MissingExtra as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "pip install 'rolf-bandits[service]'" in done.stdout, done.stderr
