@@ -7,11 +7,14 @@ from importlib import import_module
 from rolf.errors import MissingExtra
 
 EXTRAS = {
+    "fastapi": "service",
     "httpx": "service",
     "matplotlib": "plots",
     "pandas": "all",
+    "prometheus_client": "service",
     "pyarrow": "files",
     "scipy": "analysis",
+    "uvicorn": "service",
 }
 
 

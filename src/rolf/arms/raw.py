@@ -115,11 +115,14 @@ def read_raw(
     """The table of a file or DataFrame.
 
     Args:
-        source: a path, or a DataFrame of pandas or polars.
+        source: a path, a DataFrame of pandas or polars, or a list of rows, each a dict by column.
         key: the column that named the arms before, if it is there.
         features: the columns of an existing table, which name no arms; None for a new table.
     """
-    table = _file(Path(source)) if isinstance(source, str | Path) else _frame(source)
+    if isinstance(source, str | Path):
+        table = _file(Path(source))
+    else:
+        table = _records(source) if isinstance(source, list) else _frame(source)
     if not table.rows:
         raise InvalidArgument(table.name, "no rows", "one row per arm")
     chosen = key if key in table.columns else _key(table, features)
@@ -229,6 +232,14 @@ def _frame(frame: Any) -> _Source:
     ]
     index = index_labels(frame) if hasattr(frame, "index") else list(range(len(frame)))
     return _Source(FRAME, columns, range(len(frame)), index, categorical=categorical)
+
+
+def _records(rows: list[dict[str, Any]]) -> _Source:
+    """Rows by column, as JSON has them; a column that a row does not have is empty there."""
+    columns: dict[str, list[Any]] = {name: [] for row in rows for name in row}
+    for name, cells in columns.items():
+        cells += [row.get(name) for row in rows]
+    return _Source(FRAME, columns, range(len(rows)), list(range(len(rows))))
 
 
 # --- what names the arms -----------------------------------------------------------------------

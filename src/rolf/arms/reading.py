@@ -83,7 +83,8 @@ def read_arms(source: Any, *, missing: str = "impute") -> Arms:
     know about it is a warning.
 
     Args:
-        source: the path of a file, or a DataFrame of pandas or polars.
+        source: the path of a file, a DataFrame of pandas or polars, or a list of rows, each a dict
+            by column.
         missing: "impute": a missing number is read as the median of its column and marked by a
             column of its own, and missing text is a category. "error": both are refused.
     """
@@ -165,9 +166,11 @@ def _by_order(raw: RawTable, like: Arms) -> Any:
 
 
 def is_table(features: Any) -> bool:
-    """Whether ``read_arms`` must read it: a file, or a DataFrame with more than numbers in it,
-    or with names of arms."""
+    """Whether ``read_arms`` must read it: a file, rows by column, or a DataFrame with more than
+    numbers in it, or with names of arms."""
     if isinstance(features, str | Path):
+        return True
+    if isinstance(features, list) and features and isinstance(features[0], dict):
         return True
     if not is_frame(features):
         return False

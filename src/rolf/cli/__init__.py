@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 from rolf import __version__
-from rolf.cli import arms, backups, catalogue, diagnose, experiments, logs, replay, research
+from rolf.cli import (
+    arms,
+    backups,
+    catalogue,
+    diagnose,
+    experiments,
+    logs,
+    replay,
+    research,
+    service,
+)
 from rolf.cli.common import log_shown
 from rolf.errors import RolfError
 
@@ -23,8 +33,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for group in (experiments, logs, arms, backups, replay, diagnose, catalogue, research):
+for group in (experiments, logs, arms, backups, replay, diagnose, catalogue, research, service):
     app.registered_commands += group.commands.registered_commands
+    app.registered_groups += group.commands.registered_groups
 
 
 @app.callback(invoke_without_command=True)

@@ -211,11 +211,12 @@ class Experiment(Beliefs, ArmChanges, WarmStart, Served):
 
     def tell_many(
         self, rewards: Mapping[str, float] | Iterable[tuple[Decision | str, float]]
-    ) -> None:
+    ) -> int:
         """Record many rewards, all or none: pairs, or a mapping by id.
 
         All are checked before any is recorded. Large batches are recorded part by part, so that
-        others need not wait; if that is cut short, the same call again completes it.
+        others need not wait; if that is cut short, the same call again completes it. Returns how
+        many were not on record before.
         """
         pairs = rewards.items() if isinstance(rewards, Mapping) else rewards
         numbered: dict[int, float] = {}
@@ -230,9 +231,9 @@ class Experiment(Beliefs, ArmChanges, WarmStart, Served):
                 raise
             raise InvalidArgument("rewards", rewards, "pairs of an id and a reward") from None
         if not numbered:
-            return
+            return 0
         with self._exclusive():
-            self._live.tell(numbered, self._now())
+            return len(self._live.tell(numbered, self._now()))
 
     def correct(self, decision: Decision | str, reward: float, reason: str) -> None:
         """Put the right reward in the place of a wrong one; durable when this returns.

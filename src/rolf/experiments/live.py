@@ -161,8 +161,9 @@ class LiveReplica:
 
     # --- rewards ---
 
-    def tell(self, rewards: dict[int, float], time: float) -> None:
-        """Record the rewards of decisions; all of them are checked before any is written.
+    def tell(self, rewards: dict[int, float], time: float) -> set[int]:
+        """Record the rewards of decisions; all of them are checked before any is written. Returns
+        the decisions whose rewards were not on record.
 
         They are written part by part, so that nobody has to wait for long. If a part cannot be
         written, the same call again completes it.
@@ -174,14 +175,17 @@ class LiveReplica:
                 row.rewarded(REWARD, rewards[row.number], time, whole=whole) for row in decisions
             ]
             if self._append(rows):
-                return
+                return set(rewards)
+        new: set[int] = set()
         rows = self._reward_rows(rewards, REWARD, time)
         for part in _parts(rows):
             while part and not self._append(part):  # others told some of them meanwhile
                 again = {row.number: rewards[row.number] for row in part}
                 part = self._reward_rows(again, REWARD, time)
+            new |= {row.number for row in part}
         if not rows:
             self.store.settle()  # they are on record, but perhaps not yet on the disk
+        return new
 
     def expire(self, numbers: Sequence[int], reward: float, time: float) -> None:
         """Record the default reward of decisions that have none."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ from rolf.experiments.storage.base import (
     DECISION,
     DEFAULT,
     HISTORY,
-    REQUEST,
+    REWARD,
     Row,
 )
 from rolf.extras import require
@@ -52,7 +52,7 @@ from rolf.policies.registry import check_options, policy_class, policy_name
 from rolf.text import harmless
 
 
-class _Logged(NamedTuple):
+class Logged(NamedTuple):
     """A decision with its latest reward, and their places in the log."""
 
     decision: Row
@@ -83,12 +83,12 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
         raise InvalidArgument("path", str(path), FILES)
     record = experiment.record
     logged, roster, histories = _collect(experiment)
-    columns = _columns(logged, roster, record.tag)
+    columns = decision_columns(logged, roster, record.tag)
     policy = experiment._replica.policy
     if policy.context is not None:
-        columns |= _context_columns(logged, policy.context)
+        columns |= context_columns(logged, policy.context)
     elif policy.varying:
-        columns |= _round_columns(logged, roster)
+        columns |= round_columns(logged, roster)
     table = pa.table(columns)
     settings: dict[str, Any] = {
         "policy": record.policy,
@@ -130,28 +130,33 @@ def _for_spreadsheets(table: Any) -> Any:
     return table.rename_columns([harmless(name) for name in table.column_names])
 
 
-def _collect(experiment: Experiment) -> tuple[list[_Logged], Roster, list[tuple[int, Row]]]:
+def _collect(experiment: Experiment) -> tuple[list[Logged], Roster, list[tuple[int, Row]]]:
     """The decisions with their rewards, the roster at the end of the log, and history."""
     roster = Roster.loads(experiment.record.features)
-    logged: dict[int, _Logged] = {}
-    histories = []
-    for order, row in enumerate(experiment.log(), 1):
-        if row.kind == DECISION:
-            logged[row.number] = _Logged(row, order)
-        elif row.kind == CHANGE:
+    rows = experiment.log()
+    for row in rows:
+        if row.kind == CHANGE:
             roster = roster.changed(json.loads(row.features or ""))
-        elif row.kind == HISTORY:
-            histories.append((order, row))
+    histories = [(row.seq, row) for row in rows if row.kind == HISTORY]
+    return joined(rows), roster, histories
+
+
+def joined(rows: Iterable[Row]) -> list[Logged]:
+    """Decisions with their rewards, which follow them."""
+    logged: dict[int, Logged] = {}
+    for row in rows:
+        if row.kind == DECISION:
+            logged[row.number] = Logged(row, row.seq)
         elif row.kind == CORRECTION:
             known = logged[row.number]
-            corrections = (*known.corrections, (order, row))
+            corrections = (*known.corrections, (row.seq, row))
             logged[row.number] = known._replace(corrections=corrections)
-        elif row.kind != REQUEST:  # a late reward takes the place of the default
-            logged[row.number] = logged[row.number]._replace(reward=row, told_order=order)
-    return [logged[number] for number in sorted(logged)], roster, histories
+        elif row.kind in (REWARD, DEFAULT):  # a late reward takes the place of the default
+            logged[row.number] = logged[row.number]._replace(reward=row, told_order=row.seq)
+    return [logged[number] for number in sorted(logged)]
 
 
-def _columns(logged: list[_Logged], roster: Roster, tag: str) -> dict[str, Any]:
+def decision_columns(logged: list[Logged], roster: Roster, tag: str) -> dict[str, Any]:
     labels = _column_labels(roster)
     decisions = [each.decision for each in logged]
     rewards = [each.reward for each in logged]
@@ -176,14 +181,14 @@ def _columns(logged: list[_Logged], roster: Roster, tag: str) -> dict[str, Any]:
     return columns
 
 
-def _final_reward(logged: _Logged) -> float | None:
+def _final_reward(logged: Logged) -> float | None:
     """The reward that counts, once it was corrected."""
     if logged.corrections:
         return logged.corrections[-1][1].reward
     return None if logged.reward is None else logged.reward.reward
 
 
-def _round_columns(logged: list[_Logged], roster: Roster) -> dict[str, list[float | None]]:
+def round_columns(logged: list[Logged], roster: Roster) -> dict[str, list[float | None]]:
     """The features of every round; empty for arms that were added later."""
     rounds = [json.loads(each.decision.features or "") for each in logged]
     return {
@@ -195,7 +200,7 @@ def _round_columns(logged: list[_Logged], roster: Roster) -> dict[str, list[floa
     }
 
 
-def _context_columns(logged: list[_Logged], context: Context) -> dict[str, list[float]]:
+def context_columns(logged: list[Logged], context: Context) -> dict[str, list[float]]:
     """The context of every round."""
     rounds = [json.loads(each.decision.features or "")["context"] for each in logged]
     return {

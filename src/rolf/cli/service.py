@@ -1,0 +1,194 @@
+"""``rolf serve`` and ``rolf keys``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rolf.cli.common import JSON, make_table, print_json, print_table
+from rolf.errors import InvalidArgument
+from rolf.extras import require
+
+if TYPE_CHECKING:
+    from rolf.experiments.storage.base import Store
+
+commands = typer.Typer()
+keys = typer.Typer(no_args_is_help=True, help="API keys of the service.")
+commands.add_typer(keys, name="keys")
+
+DEFAULT_STORAGE = "sqlite:///rolf.db"
+STORAGE = Annotated[
+    str,
+    typer.Option(
+        envvar="ROLF_SERVE_STORAGE",
+        help="sqlite:///file.db or postgresql://user@host/database.",
+        show_envvar=True,
+    ),
+]
+
+
+@commands.command()
+def serve(
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            help="sqlite:///file.db or postgresql://user@host/database.",
+            show_default=DEFAULT_STORAGE,
+        ),
+    ] = None,
+    host: Annotated[str | None, typer.Option(show_default="127.0.0.1")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="0: any.", show_default="8000")
+    ] = None,
+    insecure_local: Annotated[
+        bool | None,
+        typer.Option("--insecure-local", help="No keys; for programs on this machine alone."),
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="A simulated experiment to watch; nothing is kept.")
+    ] = False,
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file with settings.", exists=True, dir_okay=False)
+    ] = None,
+    max_body: Annotated[
+        int | None, typer.Option(help="Bytes of a request.", show_default="8000000")
+    ] = None,
+    max_batch: Annotated[
+        int | None,
+        typer.Option(help="Decisions, rewards or arms of a request.", show_default="1000"),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Requests per second and key; 0: any number.", show_default="1000"),
+    ] = None,
+    burst: Annotated[
+        int | None, typer.Option(help="Requests of a key at once.", show_default="2000")
+    ] = None,
+    shutdown_grace: Annotated[
+        float | None,
+        typer.Option(help="Seconds for requests in flight at the end.", show_default="20"),
+    ] = None,
+    public_metrics: Annotated[
+        bool | None, typer.Option("--public-metrics", help="/metrics without a key.")
+    ] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(help="debug, info, warning or error.", show_default="info"),
+    ] = None,
+) -> None:
+    """Serve decisions over HTTP, and a page to watch them.
+
+    Every setting can also be given as a variable, ROLF_SERVE_PORT for instance, or in a file;
+    options come first, then variables, then the file.
+    """
+    for module in ("fastapi", "uvicorn", "prometheus_client"):
+        require(module, "rolf serve")
+    from rolf.service.server import serve as run
+    from rolf.service.settings import load
+
+    given = {
+        "storage": storage,
+        "host": host,
+        "port": port,
+        "insecure_local": insecure_local,
+        "max_body": max_body,
+        "max_batch": max_batch,
+        "rate": rate,
+        "burst": burst,
+        "shutdown_grace": shutdown_grace,
+        "public_metrics": public_metrics,
+        "log_level": log_level,
+    }
+    if demo:
+        raise InvalidArgument("--demo", demo, "nothing, for now")
+    settings = load(given, config)
+    run(settings, lambda url: typer.echo(f"serving: {url}"))
+
+
+@keys.command("new")
+def new_key(
+    scope: Annotated[str, typer.Option(help="read, decide or admin.")],
+    storage: STORAGE = DEFAULT_STORAGE,
+    experiment: Annotated[
+        str | None, typer.Option(help="The only experiment that the key is for.")
+    ] = None,
+    note: Annotated[str, typer.Option(help="What the key is for.")] = "",
+    as_json: JSON = False,
+) -> None:
+    """Make an API key, and print it as the last word. It cannot be shown again."""
+    from rolf.experiments.storage.urls import connect
+    from rolf.service.keys import new_key as make
+
+    text, key = make(scope, experiment, note)
+    store = connect(storage)
+    try:
+        store.add_key(key)
+    finally:
+        store.close()
+    if as_json:
+        print_json({"id": key.id, "scope": scope, "experiment": experiment, "key": text})
+        return
+    only = f", for {experiment}" if experiment else ""
+    typer.echo(f"created: {key.id}, {scope}{only}; the key, which is not shown again: {text}")
+
+
+@keys.command("list")
+def list_keys(storage: STORAGE = DEFAULT_STORAGE, as_json: JSON = False) -> None:
+    """Show all keys, without their secrets."""
+    store = _existing(storage)
+    try:
+        found = store.keys()
+    finally:
+        store.close()
+    if as_json:
+        print_json([{k: v for k, v in key._asdict().items() if k != "digest"} for key in found])
+        return
+    header = ["id", "scope", "experiment", "note", "created", "revoked"]
+    rows = [
+        [
+            key.id,
+            key.scope,
+            key.experiment or "all",
+            key.note,
+            _date(key.created),
+            _date(key.revoked),
+        ]
+        for key in found
+    ]
+    print_table(make_table(header, rows, text=header))
+
+
+@keys.command("revoke")
+def revoke_key(
+    id: Annotated[str, typer.Argument(help="The id of the key, or the key itself.")],
+    storage: STORAGE = DEFAULT_STORAGE,
+) -> None:
+    """Revoke a key: from now on it is refused, by all instances."""
+    from rolf.service.keys import FORM
+
+    form = FORM.fullmatch(id)
+    id = form[1] if form else id
+    store = _existing(storage)
+    try:
+        known = store.revoke_key(id, time.time())
+    finally:
+        store.close()
+    if not known:
+        raise InvalidArgument("id", id, "the id of a key; rolf keys list shows them")
+    typer.echo(f"revoked: {id}")
+
+
+def _existing(storage: str) -> Store:
+    from rolf.experiments.storage.urls import connect_existing, shown
+
+    store = connect_existing(storage)
+    if store is None:
+        raise InvalidArgument("--storage", shown(storage), "a database that exists")
+    return store
+
+
+def _date(seconds: float | None) -> str:
+    return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

@@ -1,0 +1,64 @@
+"""A log as a stream of lines, a part at a time, however long it is.
+
+The lines have the columns of an exported log, and ``corrections`` always.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from rolf.experiments.experiment import Experiment
+from rolf.experiments.storage.base import DECISION, Row, check_exists, check_follows
+from rolf.experiments.transfer import context_columns, decision_columns, joined, round_columns
+from rolf.text import harmless
+
+
+def stream_log(experiment: Experiment, format: str) -> Iterator[str]:
+    """The decisions made so far with their rewards: JSON lines, or CSV with a header."""
+    with experiment._current() as replica:
+        policy, roster, last = replica.policy, replica.roster, replica.last
+    record, store = experiment.record, experiment._store
+    header = True
+    after = 0
+    while after < last or header:
+        rows = store.read(record.id, after, last or None) if last else []
+        check_follows(store, record, after, rows)
+        numbers = [row[2] for row in rows if row[1] == DECISION]
+        logged = joined(sorted(Row(*row) for row in store.find(record.id, numbers)))
+        columns = decision_columns(logged, roster, record.tag)
+        columns.setdefault("corrections", [None] * len(logged))
+        if policy.context is not None:
+            columns |= context_columns(logged, policy.context)
+        elif policy.varying:
+            columns |= round_columns(logged, roster)
+        yield _csv(columns, header) if format == "csv" else _json(columns)
+        header = False
+        after += len(rows)
+        if not rows:
+            break
+    check_exists(store, record)
+
+
+def _json(columns: dict[str, list[Any]]) -> str:
+    lines = zip(*columns.values(), strict=True)
+    return "".join(json.dumps(dict(zip(columns, line, strict=True))) + "\n" for line in lines)
+
+
+def _csv(columns: dict[str, list[Any]], header: bool) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if header:
+        writer.writerow([harmless(name) for name in columns])
+    for line in zip(*columns.values(), strict=True):
+        writer.writerow([_cell(value) for value in line])
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return harmless(value)

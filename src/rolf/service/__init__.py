@@ -1,0 +1,1 @@
+"""The decision service: experiments over HTTP, and a page that shows what they learn."""

@@ -1,0 +1,74 @@
+"""The application."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from rolf import __version__
+from rolf.errors import RolfError
+from rolf.service import problems
+from rolf.service.core import Service
+from rolf.service.description import describe
+from rolf.service.front import Front
+from rolf.service.handles import Handles
+from rolf.service.metrics import Metrics
+from rolf.service.problems import Problem
+from rolf.service.routes import arms, decisions, experiments, log, operations, reading
+from rolf.service.settings import Settings
+
+DESCRIPTION = "Decisions over HTTP. Every route under /v1 needs `Authorization: Bearer <key>`."
+
+
+class App(FastAPI):
+    """An application with a layer around everything."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        service: Service = self.state.service
+        return Front(super().build_middleware_stack(), service.settings, service.metrics)
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            self.openapi_schema = describe(super().openapi())
+        return self.openapi_schema
+
+
+def create_app(settings: Settings) -> App:
+    """The service as an ASGI application; opens the database."""
+    handles = Handles(settings.storage, settings.storage_timeout, settings.max_open)
+    service = Service(settings, handles, Metrics())
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.closing = True
+        handles.close()
+
+    app = App(
+        title="rolf",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+        redirect_slashes=False,
+    )
+    app.state.service = service
+    for group in (experiments, decisions, arms, reading, log, operations):
+        app.include_router(group.router)
+    if operations.PAGE.is_dir():
+        app.mount("/static", StaticFiles(directory=operations.PAGE))
+    app.add_exception_handler(Problem, problems.on_problem)
+    app.add_exception_handler(RolfError, problems.on_problem)
+    app.add_exception_handler(RequestValidationError, problems.on_invalid)
+    app.add_exception_handler(HTTPException, problems.on_http)
+    app.add_exception_handler(Exception, problems.on_bug)
+    return app

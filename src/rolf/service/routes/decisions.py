@@ -1,0 +1,104 @@
+"""Routes for decisions and rewards."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Response
+
+from rolf.experiments.experiment import Experiment
+from rolf.service.core import Caller, Calling, Route, answer
+from rolf.service.models import (
+    Ask,
+    Correct,
+    Corrected,
+    Decisions,
+    IdempotencyKey,
+    Learn,
+    Learned,
+    Recorded,
+    Told,
+    ToldMany,
+)
+from rolf.service.problems import Problem
+from rolf.types import Decision
+
+router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
+
+
+@router.post("/ask", response_model=Decisions)
+def ask(
+    caller: Calling,
+    name: str,
+    wanted: Ask,
+    idempotency_key: Annotated[IdempotencyKey | None, Header()] = None,
+) -> Response:
+    """Decide which arms to play; the decisions are stored when the answer comes.
+
+    With an `Idempotency-Key`, asking again gives the same decisions, also after a crash and from
+    another instance.
+    """
+    check_size(caller, wanted.n or 1, "decisions")
+
+    def work(experiment: Experiment) -> list[Decision]:
+        return experiment.ask(
+            wanted.n or 1,
+            wanted.available,
+            features=wanted.features,
+            context=wanted.context,
+            distinct=wanted.distinct,
+            key=idempotency_key,
+        )
+
+    decisions = caller.use("decide", name, work)
+    caller.service.metrics.decisions.inc(len(decisions))
+    return answer({"decisions": [decision.to_dict() for decision in decisions]})
+
+
+@router.post("/tell", response_model=Recorded)
+def tell(caller: Calling, name: str, told: Told | ToldMany) -> Response:
+    """Tell the rewards of decisions, all or none; to tell the same again changes nothing."""
+    rewards = told.rewards if isinstance(told, ToldMany) else [told]
+    check_size(caller, len(rewards), "rewards")
+    pairs: list[tuple[Any, float]] = [(each.id, each.reward) for each in rewards]
+    new = caller.use("decide", name, lambda experiment: experiment.tell_many(pairs))
+    caller.service.metrics.rewards.inc(new)
+    return answer({"told": len({id for id, _ in pairs}), "new": new})
+
+
+@router.post("/correct", response_model=Corrected)
+def correct(caller: Calling, name: str, right: Correct) -> Response:
+    """Put the right reward in the place of a wrong one; the log keeps both, and the reason."""
+    caller.use(
+        "admin",
+        name,
+        lambda experiment: experiment.correct(right.id, right.reward, right.reason),
+        check=True,
+    )
+    return answer({"id": right.id, "reward": right.reward})
+
+
+@router.post("/learn", response_model=Learned)
+def learn(caller: Calling, name: str, past: Learn) -> Response:
+    """Learn from rewards of before the experiment, all or none."""
+    check_size(caller, len(past.arms), "rounds", 10)
+
+    def work(experiment: Experiment) -> int:
+        return experiment.learn(
+            past.arms,
+            past.rewards,
+            features=past.features,
+            context=past.context,
+            probabilities=past.probabilities,
+            source=past.source,
+        )
+
+    return answer({"learned": caller.use("admin", name, work, check=True)})
+
+
+def check_size(caller: Caller, count: int, what: str, times: int = 1) -> None:
+    """Raise if a request is about too many things."""
+    most = times * caller.service.settings.max_batch
+    if count > most:
+        caller.check("read")
+        raise Problem("too-large", f"{count} {what}; up to {most} at a time")

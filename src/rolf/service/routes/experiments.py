@@ -1,0 +1,155 @@
+"""Routes for experiments as a whole: create, list, show, pause and delete them."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Response
+
+from rolf.errors import RolfError
+from rolf.experiments.experiment import Experiment
+from rolf.experiments.opening import delete_experiment
+from rolf.service.core import Calling, Route, answer
+from rolf.service.handles import unknown
+from rolf.service.models import ArmRow, Creation, Details, Paused, Summaries, Table, Who
+from rolf.service.problems import Problem, invalid
+
+router = APIRouter(route_class=Route, prefix="/v1")
+
+MAX_LISTED = 100
+
+
+@router.get("/whoami", response_model=Who)
+def whoami(caller: Calling) -> Response:
+    """The key of this request, and what it allows."""
+    key = caller.check("read")
+    return answer({"key": key.id, "scope": key.scope, "experiment": key.experiment})
+
+
+@router.get("/experiments", response_model=Summaries)
+def list_experiments(
+    caller: Calling,
+    limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 50,
+    after: Annotated[str | None, Query(max_length=1_000)] = None,
+) -> Response:
+    """The experiments in the order of their names, page by page."""
+    key = caller.check("read")
+    handles = caller.service.handles
+    names = [
+        name
+        for name in handles.store.names()
+        if key.experiment in (None, name) and (after is None or name > after)
+    ]
+    found = []
+    for name in names[:limit]:
+        try:
+            found.append(handles.use(name, summary, check=True))
+        except RolfError:  # deleted just now, or damaged
+            record = handles.store.record(name)
+            if record is not None:
+                unknowns = dict.fromkeys(("paused", "arms", "asked", "told", "waiting"))
+                about = {"name": name, "policy": record.policy, "created": record.created}
+                found.append({**about, **unknowns})
+    return answer({"experiments": found, "next": names[limit - 1] if names[limit:] else None})
+
+
+@router.post("/experiments", response_model=Details, status_code=201)
+def create_experiment(caller: Calling, new: Creation) -> Response:
+    """Create an experiment. To create it again with the same settings changes nothing."""
+    key = caller.check("admin")
+    caller.visit.experiment = new.name
+    if key.experiment is not None:
+        raise Problem("forbidden", "this key is for one experiment")
+    experiment, created, notes = caller.service.handles.create(
+        new.name,
+        features=table_of(caller, new.arms, new.features),
+        policy=new.policy,
+        options=new.options,
+        context=new.context,
+        seed=new.seed,
+        default_reward=new.default_reward,
+        reward_after=new.reward_after,
+    )
+    experiment.warm_up()
+    place = {"Location": f"/v1/experiments/{quote(new.name)}"}
+    return answer({**details(experiment), "notes": notes}, 201 if created else 200, place)
+
+
+@router.get("/experiments/{name}", response_model=Details)
+def show_experiment(caller: Calling, name: str) -> Response:
+    """An experiment: how it was created, and its counts."""
+    return answer(caller.use("read", name, details, check=True))
+
+
+@router.delete("/experiments/{name}", status_code=204)
+def remove_experiment(caller: Calling, name: str, confirm: Annotated[str, Query()]) -> Response:
+    """Delete an experiment with all its decisions and rewards; `confirm` is its name."""
+    caller.check("admin", name)
+    handles = caller.service.handles
+    if confirm != name:
+        raise invalid("query.confirm", "must be the name of the experiment")
+    if handles.store.record(name) is None:
+        raise unknown(name)
+    delete_experiment(handles.url, name, confirm=confirm)
+    handles.drop(name)
+    return Response(status_code=204)
+
+
+@router.post("/experiments/{name}/pause", response_model=Paused)
+def pause(caller: Calling, name: str) -> Response:
+    """Make no more decisions until the experiment is resumed; rewards can still be told."""
+    caller.use("admin", name, lambda experiment: experiment.pause(), check=True)
+    return answer({"paused": True})
+
+
+@router.post("/experiments/{name}/resume", response_model=Paused)
+def resume(caller: Calling, name: str) -> Response:
+    """Make decisions again."""
+    caller.use("admin", name, lambda experiment: experiment.resume(), check=True)
+    return answer({"paused": False})
+
+
+def summary(experiment: Experiment) -> dict[str, Any]:
+    """An experiment in a list."""
+    with experiment._current() as replica:
+        asked, told, roster = sum(replica.asked), sum(replica.told), replica.roster
+        waiting = asked - told - replica.defaults
+    record = experiment.record
+    return {
+        "name": record.name,
+        "policy": record.policy,
+        "created": record.created,
+        "paused": roster.paused,
+        "arms": sum(roster.active),
+        "asked": asked,
+        "told": told,
+        "waiting": waiting,
+    }
+
+
+def details(experiment: Experiment) -> dict[str, Any]:
+    """An experiment by itself."""
+    record = experiment.record
+    return {
+        **summary(experiment),
+        "options": json.loads(record.options),
+        "columns": experiment.roster().arms.columns,
+        "seed": record.seed,
+        "default_reward": record.default_reward,
+        "reward_after": record.reward_after,
+    }
+
+
+def table_of(caller: Any, arms: list[ArmRow] | None, features: Table | None) -> Any:
+    """The table of arms that a request has: as rows with names, or as numbers."""
+    if (arms is None) == (features is None):
+        raise invalid("body", "either arms or features is needed")
+    rows: list[Any] = arms if arms is not None else features or []
+    most = caller.service.settings.max_batch
+    if len(rows) > most:
+        raise Problem("too-large", f"{len(rows)} arms; up to {most} at a time")
+    if arms is None:
+        return features
+    return [{"arm": row.arm, **(row.model_extra or {})} for row in arms]

@@ -1,0 +1,52 @@
+"""Routes for those who run the service, and the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import FileResponse
+
+from rolf.errors import StorageError
+from rolf.service import metrics
+from rolf.service.core import Calling, answer
+from rolf.service.problems import Problem
+
+router = APIRouter()
+
+PAGE = Path(__file__).parent.parent / "page"
+
+
+@router.get("/healthz", tags=["operations"])
+async def healthz() -> Response:
+    """Whether the process lives."""
+    return answer({"status": "ok"})
+
+
+@router.get("/readyz", tags=["operations"])
+def readyz(request: Request) -> Response:
+    """Whether requests can be served: the database answers, and the process is not ending."""
+    service = request.app.state.service
+    if service.closing:
+        raise Problem("unavailable", "the service is shutting down", headers={"Retry-After": "1"})
+    try:
+        service.handles.store.record("-")
+    except StorageError:
+        words = "the database does not answer"
+        raise Problem("unavailable", words, headers={"Retry-After": "1"}) from None
+    return answer({"status": "ok"})
+
+
+@router.get("/metrics", tags=["operations"])
+def show_metrics(caller: Calling) -> Response:
+    """Numbers for Prometheus."""
+    service = caller.service
+    if not service.settings.public_metrics:
+        caller.check("read")
+    service.metrics.open.set(len(service.handles))
+    return Response(service.metrics.text(), headers={"Content-Type": metrics.CONTENT_TYPE})
+
+
+@router.get("/", include_in_schema=False)
+async def page() -> FileResponse:
+    return FileResponse(PAGE / "index.html")

@@ -1,0 +1,132 @@
+"""Routes that show what is known: status, estimates and the diagnosis."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Query, Response
+
+from rolf.diagnosis import diagnose
+from rolf.errors import ExperimentError, InvalidArgument
+from rolf.experiments.experiment import Experiment
+from rolf.experiments.roster import Roster
+from rolf.experiments.status import Status
+from rolf.experiments.storage.base import log_rows
+from rolf.experiments.timeline import read_outcomes
+from rolf.service.core import Calling, Route, answer
+from rolf.service.models import Estimates
+from rolf.service.models_status import DiagnosisShown, StatusShown
+
+router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
+
+Sort = Literal["added", "arm", "plays", "told", "mean", "estimate", "best"]
+
+
+@router.get("/status", response_model=StatusShown)
+def status(
+    caller: Calling,
+    name: str,
+    control: Annotated[str | None, Query(max_length=1_000)] = None,
+    timeline: bool = False,
+    top: Annotated[int | None, Query(ge=1, le=100_000)] = None,
+    search: Annotated[str | None, Query(max_length=1_000)] = None,
+    sort: Sort = "added",
+) -> Response:
+    """Counts, beliefs and uplift; of all arms, or of some.
+
+    `search` keeps arms whose names contain a text, `sort` puts the largest first (names in their
+    order), and `top` keeps so many of them.
+    """
+
+    def work(experiment: Experiment) -> Status:
+        label = None if control is None else _label(experiment, control)
+        return caller.service.results.get(
+            ("status", name, experiment.record.tag, control, timeline),
+            lambda: experiment.status(control=label, timeline=timeline),
+        )
+
+    now = caller.use("read", name, work, check=True)
+    data = now.to_dict()
+    arms = data["arms"]
+    active = [arm for arm in arms if arm["active"] and arm["best"] is not None]
+    best = max(active, key=lambda arm: arm["best"], default=None)
+    data["best"] = best and {"arm": best["arm"], "probability": best["best"]}
+    data["all_arms"] = len(arms)
+    if search:
+        wanted = search.casefold()
+        arms = [arm for arm in arms if wanted in str(arm["arm"]).casefold()]
+    data["matching_arms"] = len(arms)
+    if sort == "arm":
+        arms = sorted(arms, key=lambda arm: str(arm["arm"]))
+    elif sort != "added":
+        arms = sorted(arms, key=lambda arm: -_known(arm[sort]))
+    data["arms"] = arms[:top]
+    return answer(data)
+
+
+def _known(value: float | None) -> float:
+    return -np.inf if value is None else value
+
+
+def _label(experiment: Experiment, text: str) -> Any:
+    """An arm whose name is given as text but may be a number."""
+    labels = {str(label): label for label in experiment.roster().arms.labels}
+    if text not in labels:
+        raise InvalidArgument("control", text, "the name of an arm")
+    return labels[text]
+
+
+@router.get("/estimates", response_model=Estimates)
+def estimates(caller: Calling, name: str) -> Response:
+    """The estimated mean reward of every arm, with an interval and its chance of being best."""
+
+    def work(experiment: Experiment) -> Status:
+        return caller.service.results.get(
+            ("status", name, experiment.record.tag, None, False), experiment.status
+        )
+
+    now = caller.use("read", name, work, check=True)
+    fields = ("arm", "active", "estimate", "posterior_mean", "low", "high", "best")
+    rows = [asdict(arm) for arm in now.arms]
+    return answer({"arms": [{field: row[field] for field in fields} for row in rows]})
+
+
+@router.get("/diagnosis", response_model=DiagnosisShown)
+def diagnosis(
+    caller: Calling,
+    name: str,
+    level: Annotated[float, Query(gt=0.0, lt=1.0)] = 0.95,
+) -> Response:
+    """Whether the features explain the rewards, in plain words and in numbers."""
+
+    def work(experiment: Experiment) -> dict[str, Any]:
+        return caller.service.results.get(
+            ("diagnosis", name, experiment.record.tag, level),
+            lambda: _diagnosis(experiment, level),
+        )
+
+    return answer(caller.use("read", name, work, check=True))
+
+
+def _diagnosis(experiment: Experiment, level: float) -> dict[str, Any]:
+    with experiment._current() as replica:
+        policy, roster, last = replica.policy, replica.roster, replica.last
+    if policy.varying and policy.context is None:
+        raise ExperimentError("features come with every ask, so arms have none to judge")
+    rows = log_rows(experiment._store, experiment.record, 0, last)
+    outcomes = read_outcomes(Roster.loads(experiment.record.features), rows)
+    known = ~np.isnan(outcomes.rewards)
+    if not known.any():
+        return {"verdict": "not enough data", "reason": "no decision has a reward yet"}
+    chances = outcomes.chances[known]
+    labels = roster.arms.labels
+    found = diagnose(
+        roster.arms,
+        [labels[arm] for arm in outcomes.arms[known].tolist()],
+        outcomes.rewards[known],
+        level=level,
+        probabilities=None if np.isnan(chances).any() else chances,
+    )
+    return {**found.to_dict(), "text": str(found)}
