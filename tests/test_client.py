@@ -89,6 +89,8 @@ def outcome(action):
     """What an action returns or raises, to compare."""
     try:
         result = action()
+    except InvalidArgument as error:
+        return type(error), error.argument
     except rolf.RolfError as error:
         return type(error), str(error)
     if isinstance(result, rolf.Decision):

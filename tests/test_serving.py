@@ -11,6 +11,7 @@ import sys
 import threading
 
 import numpy as np
+import pandas
 import pytest
 from numba.core import event
 
@@ -94,6 +95,15 @@ def test_after_warming_up_nothing_is_loaded(policy):
         with event.install_recorder("numba:run_pass") as passes:
             experiment.tell(experiment.ask(**extra), 1.0)
             experiment.status(**extra)
+        assert not passes.buffer
+
+
+def test_an_experiment_with_contexts_is_warmed_up():
+    named = pandas.DataFrame(FEATURES, index=["a", "b", "c"])
+    with rolf.open_experiment("memory://", "warm", features=named, context=["hour"]) as experiment:
+        experiment.warm_up()
+        with event.install_recorder("numba:run_pass") as passes:
+            experiment.tell(experiment.ask(context=[1.0]), 1.0)
         assert not passes.buffer
 
 

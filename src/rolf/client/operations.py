@@ -117,11 +117,15 @@ def tell(experiment: RemoteExperiment, decision: Decision | str, reward: float) 
 def tell_many(
     experiment: RemoteExperiment,
     rewards: Mapping[str, float] | Iterable[tuple[Decision | str, float]],
-) -> Call[None]:
+) -> Call[int]:
     """Record many rewards, all or none: pairs, or a mapping by id.
 
     They are sent 1,000 at a time, and what holds for all of them holds for each part. If that is
     cut short, the same call again completes it.
+
+    Returns:
+        How many of them were not on record before. Those whose first answer was lost on the way
+        were, when they were sent again.
     """
     pairs = rewards.items() if isinstance(rewards, Mapping) else rewards
     told = []
@@ -132,9 +136,12 @@ def tell_many(
         if isinstance(error, InvalidArgument):
             raise
         raise InvalidArgument("rewards", rewards, "pairs of an id and a reward") from None
+    new = 0
     for first in range(0, len(told), PART):
         part = told[first : first + PART]
-        yield Request("POST", path(experiment.name, "tell"), {"rewards": part})
+        answer = yield Request("POST", path(experiment.name, "tell"), {"rewards": part})
+        new += answer["new"]
+    return new
 
 
 def correct(

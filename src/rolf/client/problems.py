@@ -62,7 +62,8 @@ def _invalid(problems: Any, text: str) -> InvalidArgument:
     """The error of a request that is not valid, with the message that the service gives it."""
     found = []
     for each in problems if isinstance(problems, list) else ():
-        where, message = str(each.get("where")), str(each.get("message"))
+        where = str(each.get("where")).removeprefix("body.").removeprefix("query.")
+        message = str(each.get("message"))
         got, separator, wanted = message.removeprefix(f"{where}: got ").rpartition(", wanted ")
         error = InvalidArgument(where, got if separator else "something else", wanted)
         error.args = (message if separator else f"{where}: {message}",)

@@ -47,6 +47,7 @@ KINDS = {
     "unauthorized": Kind(401, "A valid key is needed"),
     "forbidden": Kind(403, "The key does not allow this"),
     "not-found": Kind(404, "There is nothing here"),
+    "unknown-decision": Kind(404, "The decision was not issued by this experiment"),
     "method-not-allowed": Kind(405, "This cannot be done here"),
     "not-acceptable": Kind(406, "There is no such format"),
     "timeout": Kind(408, "The request took too long to arrive"),
@@ -71,7 +72,7 @@ BY_STATUS = {kind.status: slug for slug, kind in reversed(KINDS.items())}
 #: what an error of the library is to a client, the special ones first
 ERRORS: list[tuple[type[RolfError], str]] = [
     (UnknownExperiment, "not-found"),
-    (UnknownDecision, "not-found"),
+    (UnknownDecision, "unknown-decision"),
     (AlreadyTold, "already-told"),
     (UntoldDecision, "untold"),
     (DifferentExperiment, "experiment-exists"),
