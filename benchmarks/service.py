@@ -127,9 +127,9 @@ class Drivers:
 
     def __init__(self, service: Any, clients: int, connections: int, plan: list[Any]) -> None:
         context = multiprocessing.get_context("spawn")
-        gate, self._out = context.Barrier(clients), context.Queue()
+        self._gate, self._out = context.Barrier(clients), context.Queue()
         self._clients, self._plan = clients, plan
-        arguments = (service.port, service.key, connections, plan, gate, self._out)
+        arguments = (service.port, service.key, connections, plan, self._gate, self._out)
         self._workers = [context.Process(target=work, args=arguments) for _ in range(clients)]
         for worker in self._workers:
             worker.start()
