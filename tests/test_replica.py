@@ -212,7 +212,9 @@ def test_a_choice_changes_only_the_clock_and_the_waiting_decisions(name):
     experiment._live.sync()
     replica = experiment._replica
     before = replica.dump()
-    rows = replica.choose(3, np.arange(ARMS), FEATURES, None, 0.0)
+    next_ones = range(replica.issued + 1, replica.issued + 4)
+    with replica.ahead():
+        rows = replica.choose(next_ones, np.arange(ARMS), FEATURES, None, 0.0)
     assert replica.dump() == before
     table = replica.policy.arms.features
     copies = {path: array.copy() for path, array in arrays(replica.state)}

@@ -82,7 +82,7 @@ def test_keys_whose_places_are_taken_by_others(monkeypatch):
 
 def _with_few_places(self, key, **arguments):
     self.key, self.arguments = key, ""
-    self._numbers = [2**62, 2**62 + 1, 2**62 + 2]
+    self.numbers = [2**62, 2**62 + 1, 2**62 + 2]
 
 
 def test_features_and_contexts_are_part_of_a_request():

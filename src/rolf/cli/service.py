@@ -86,6 +86,7 @@ def serve(
     """
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         require(module, "rolf serve")
+    from rolf.experiments.storage.urls import shown
     from rolf.service.server import serve as run
     from rolf.service.settings import load
 
@@ -102,10 +103,11 @@ def serve(
         "public_metrics": public_metrics,
         "log_level": log_level,
     }
-    if demo:
-        raise InvalidArgument("--demo", demo, "nothing, for now")
-    settings = load(given, config)
-    run(settings, lambda url: typer.echo(f"serving: {url}"))
+    if demo and storage is not None:
+        raise InvalidArgument(
+            "--storage", shown(storage), "nothing: --demo has a database of its own"
+        )
+    run(load(given, config), lambda url: typer.echo(f"serving: {url}"), demo=demo)
 
 
 @keys.command("new")

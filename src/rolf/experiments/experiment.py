@@ -6,8 +6,6 @@ process keeps a replica of the state and, with every ask, reads what the others 
 
 from __future__ import annotations
 
-import json
-import math
 import threading
 import time
 from collections import deque
@@ -16,31 +14,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, overload
 
-import numpy as np
-
-from rolf.checks import MAX_COUNT, is_text, whole
 from rolf.errors import ExperimentError, InvalidArgument, RolfError
 from rolf.experiments.arm_changes import ArmChanges
+from rolf.experiments.asking import Asking, Asks
 from rolf.experiments.backup import back_up
 from rolf.experiments.beliefs import Beliefs, interrupts_recognised
-from rolf.experiments.live import LiveReplica, already_told, unknown_decision
-from rolf.experiments.requests import Request
+from rolf.experiments.live import LiveReplica
 from rolf.experiments.serving import Served
-from rolf.experiments.storage.base import PART, Record, Row, Store, log_rows, part_size
+from rolf.experiments.storage.base import Record, Row, Store, log_rows
 from rolf.experiments.storage.forks import notice_forks
+from rolf.experiments.telling import Rewards, Telling
 from rolf.experiments.warm_start import WarmStart
-from rolf.policies.base import slate_size
-from rolf.types import Decision, FloatArray
+from rolf.types import Decision
 
-#: decisions of one ask
-MAX_BATCH = 100_000
-#: characters of the reason for a correction
-MAX_REASON = 1_000
 #: how long an ask may spend on default rewards that are due, in seconds, and how many at a time
 EXPIRY_TIME, EXPIRY_PART = 0.01, 100
 
 
-class Experiment(Beliefs, ArmChanges, WarmStart, Served):
+class Experiment(Asks, Rewards, Beliefs, ArmChanges, WarmStart, Served):
     """Decisions and rewards that are never lost. ``rolf.open_experiment`` opens one.
 
     Several threads may share it, and so may processes that are forked from this one. Close it, or
@@ -148,56 +139,12 @@ class Experiment(Beliefs, ArmChanges, WarmStart, Served):
                 crash, gives the same decisions; for something else it is refused. At most 1,000
                 decisions have one key.
         """
-        most = MAX_BATCH if key is None else PART
-        count = 1 if n is None else whole("n", n, 1, most)
-        choices = list(available) if isinstance(available, Iterator) else available
-        request = None
-        if key is not None:
-            request = Request(
-                key, n=n, available=choices, features=features, context=context, distinct=distinct
-            )
-        decisions: list[Decision] = []
-        chosen: list[int] = []
-        with self._exclusive():
-            caught_up = self._expire()
-
-            def next_decisions() -> list[Row]:
-                replica = self._replica
-                positions = replica.roster.available(choices)
-                wanted = count - len(decisions)
-                if distinct:
-                    positions = np.setdiff1d(positions, chosen)
-                    slate_size(count, positions.size + len(chosen))
-                table = self._round_features(features, context)
-                text = self._logged_features(table, context)
-                if request is None:
-                    wanted = min(part_size(len(text or "")), wanted)
-                return replica.choose(wanted, positions, table, text, self._now(), distinct)
-
-            while len(decisions) < count:
-                if request is None:
-                    rows = self._live.write(next_decisions)
-                else:
-                    rows = self._live.write_once(request, next_decisions)
-                self._live.remember(rows)
-                decisions += [self._decision(row) for row in rows]
-                chosen += [row.arm for row in rows]
-            if caught_up:  # otherwise this ask has taken long enough
-                self._live.snapshot_if_due()
+        asking = Asking(
+            n, available, features=features, context=context, distinct=distinct, key=key
+        )
+        self.ask_each([asking])
+        decisions = asking.result()
         return decisions if n is not None else decisions[0]
-
-    def _logged_features(self, table: FloatArray, context: Any) -> str | None:
-        """What a decision has to record: its context, or the features of all arms, if they vary."""
-        policy = self._replica.policy
-        if policy.context is not None:
-            return json.dumps({"context": policy.context.vector(context).tolist()})
-        return json.dumps(table.tolist()) if policy.varying else None
-
-    def _decision(self, row: Row) -> Decision:
-        labels = self._replica.roster.arms.labels
-        chance = math.nan if row.probability is None else row.probability
-        id = self._record.decision_id(row.number)
-        return Decision(id, labels[row.arm], chance, labels[row.greedy], bool(row.matched))
 
     # --- rewards ---
 
@@ -218,52 +165,9 @@ class Experiment(Beliefs, ArmChanges, WarmStart, Served):
         others need not wait; if that is cut short, the same call again completes it. Returns how
         many were not on record before.
         """
-        pairs = rewards.items() if isinstance(rewards, Mapping) else rewards
-        numbered: dict[int, float] = {}
-        try:
-            for decision, reward in pairs:
-                value = self._replica.policy._number(reward)
-                number = self._decision_number(decision)
-                if numbered.setdefault(number, value) != value:
-                    raise already_told(self._record, number, numbered[number], value)
-        except (TypeError, ValueError) as error:
-            if isinstance(error, InvalidArgument):
-                raise
-            raise InvalidArgument("rewards", rewards, "pairs of an id and a reward") from None
-        if not numbered:
-            return 0
-        with self._exclusive():
-            return len(self._live.tell(numbered, self._now()))
-
-    def correct(self, decision: Decision | str, reward: float, reason: str) -> None:
-        """Put the right reward in the place of a wrong one; durable when this returns.
-
-        The log keeps both, with the reason. The state is as if the right reward had been told in
-        the first place. A reward may be corrected more than once; a correction to the reward that
-        counts already changes nothing.
-
-        Args:
-            decision: one that has been told a reward, or its id.
-            reward: the right one.
-            reason: why the other one was wrong.
-        """
-        value = self._replica.policy._number(reward)
-        number = self._decision_number(decision)
-        good = isinstance(reason, str) and reason.strip() and is_text(reason)
-        if not good or len(reason) > MAX_REASON:
-            raise InvalidArgument("reason", reason, f"some text, up to {MAX_REASON} characters")
-        with self._exclusive():
-            self._live.correct(number, value, reason, self._now())
-
-    def _decision_number(self, decision: Decision | str) -> int:
-        id = decision.id if isinstance(decision, Decision) else decision
-        if not isinstance(id, str):
-            raise InvalidArgument("decision", id, "a decision or its id")
-        tag, _, number = id.rpartition("-")
-        known = tag == self._record.tag and number.isascii() and number.isdecimal()
-        if not known or number.startswith("0") or len(number) > 18 or int(number) > MAX_COUNT:
-            raise unknown_decision(id)
-        return int(number)
+        telling = Telling(rewards)
+        self.tell_each([telling])
+        return telling.result()
 
     def _expire_all(self) -> None:
         """Give all default rewards that are due; others may ask in between."""

@@ -19,7 +19,6 @@ from rolf.errors import (
     UnusableStorage,
 )
 from rolf.experiments.replica import Corrected, Replica, earlier_corrections
-from rolf.experiments.requests import Request
 from rolf.experiments.storage.base import (
     CORRECTION,
     DECISION,
@@ -109,30 +108,6 @@ class LiveReplica:
                 rows = make_rows()
                 if self._append(rows):
                     return rows
-
-    def write_once(self, request: Request, make_decisions: Callable[[], list[Row]]) -> list[Row]:
-        """The decisions that answer a request: those made before, or new ones.
-
-        As long as nothing is in the way, the request is taken to be new.
-        """
-        answer: list[Row] = []
-        doubtful = False
-
-        def make_rows() -> list[Row]:
-            nonlocal answer, doubtful
-            if doubtful and (answer := request.answer(self.store, self.record)):
-                return []
-            doubtful = True
-            try:
-                decisions = make_decisions()
-            except RolfError:  # what could be decided then perhaps no longer can
-                if answer := request.answer(self.store, self.record):
-                    return []
-                raise
-            return [*decisions, request.row(decisions)]
-
-        rows = self.write(make_rows)
-        return answer or rows[:-1]
 
     def _append(self, rows: list[Row], after: int | None = None) -> bool:
         """Append rows, and apply them if there is nothing unknown before them; False if a place

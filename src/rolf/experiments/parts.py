@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from rolf.experiments.live import LiveReplica
 from rolf.experiments.replica import Replica
 from rolf.experiments.storage.base import Record, Store
+from rolf.types import FloatArray
 
 
 class Part(ABC):
@@ -26,6 +28,14 @@ class Part(ABC):
     @abstractmethod
     def _exclusive(self) -> AbstractContextManager[None]:
         """One call at a time."""
+
+    @abstractmethod
+    def _expire(self) -> bool:
+        """Give default rewards that are due; whether there are no more of them."""
+
+    @abstractmethod
+    def _round_features(self, features: Any, context: Any) -> FloatArray:
+        """The checked features of a round."""
 
     @abstractmethod
     def _expire_all(self) -> None:

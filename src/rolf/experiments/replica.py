@@ -18,7 +18,8 @@ import heapq
 import json
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -283,51 +284,57 @@ class Replica(Saved):
 
     # --- decisions ---
 
+    @contextmanager
+    def ahead(self) -> Iterator[None]:
+        """Decide what is not in the log yet; afterwards the replica is as before."""
+        state = self.state
+        clock = state.clock.copy()
+        waiting = None if self.waiting is None else self.waiting.copy()
+        try:
+            yield
+        finally:
+            state.clock[:] = clock
+            if waiting is not None:
+                state.waiting[:] = waiting
+
     def choose(
         self,
-        count: int,
+        numbers: Iterable[int],
         available: IntArray,
         features: FloatArray,
         features_json: str | None,
         time: float,
         distinct: bool = False,
     ) -> list[Row]:
-        """The next decisions, as rows to be added; the replica itself does not change.
+        """The next decisions, which get these numbers, as rows to be added.
 
         The random draws of a decision depend on the seed and its number alone.
         """
         policy, state = self.policy, self.state
-        clock = state.clock.copy()
-        waiting = None if self.waiting is None else self.waiting.copy()
         rows = []
-        try:
-            for number in range(self.issued + 1, self.issued + 1 + count):
-                before = state.clock.copy()
-                choice = policy._choose(
-                    policy.params, state, features, available, self._generator(number)
+        for number in numbers:
+            before = state.clock.copy()
+            choice = policy._choose(
+                policy.params, state, features, available, self._generator(number)
+            )
+            later = policy._chance_later(choice, before, features, available)
+            chance = choice.probability if later is None else later()
+            if distinct:
+                available = available[available != choice.arm]
+            steps = enumerate(state.clock - before)
+            rows.append(
+                Row.decision(
+                    number=number,
+                    time=time,
+                    arm=int(choice.arm),
+                    probability=None if math.isnan(chance) else float(chance),
+                    greedy=int(choice.greedy),
+                    pseudo=int(choice.pseudo),
+                    matched=bool(choice.matched),
+                    clock_steps=sum(int(step) << entry for entry, step in steps),
+                    features=features_json,
                 )
-                later = policy._chance_later(choice, before, features, available)
-                chance = choice.probability if later is None else later()
-                if distinct:
-                    available = available[available != choice.arm]
-                steps = enumerate(state.clock - before)
-                rows.append(
-                    Row.decision(
-                        number=number,
-                        time=time,
-                        arm=int(choice.arm),
-                        probability=None if math.isnan(chance) else float(chance),
-                        greedy=int(choice.greedy),
-                        pseudo=int(choice.pseudo),
-                        matched=bool(choice.matched),
-                        clock_steps=sum(int(step) << entry for entry, step in steps),
-                        features=features_json,
-                    )
-                )
-        finally:
-            state.clock[:] = clock
-            if waiting is not None:
-                state.waiting[:] = waiting
+            )
         return rows
 
     def _generator(self, number: int) -> np.random.Generator:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from rolf.checks import is_text
 from rolf.errors import DifferentRequest, InvalidArgument
@@ -33,29 +33,55 @@ class Request:
         self.arguments = _digest(json.dumps(arguments, sort_keys=True, default=_plain))
         # Two keys in a billion may share one of these numbers, but hardly all of them.
         parts = (self.key[start : start + 16] for start in range(0, 64, 16))
-        self._numbers = [FIRST + int(part, 16) % FIRST for part in parts]
+        self.numbers = [FIRST + int(part, 16) % FIRST for part in parts]
 
-    def answer(self, store: Store, record: Record) -> list[Row]:
-        """The decisions that were made for this request; none if it is new."""
-        taken = {row[2]: Row(*row).details for row in store.find(record.id, self._numbers)}
-        for details in taken.values():
-            if details["key"] != self.key:
+    def found(self, taken: Mapping[int, Row]) -> tuple[int, int] | None:
+        """The first of the decisions that answer this request, and how many there are; None if it
+        is new. ``taken``: the rows of requests at any of its numbers."""
+        for number in self.numbers:
+            details = taken[number].details if number in taken else {}
+            if details.get("key") != self.key:
                 continue
             if details["arguments"] != self.arguments:
                 raise DifferentRequest("the key was used before, to ask for something else")
-            first, count = details["first"], details["count"]
-            rows = [Row(*row) for row in store.find(record.id, range(first, first + count))]
-            decisions = [row for row in rows if row.kind == DECISION]
-            return sorted(decisions, key=lambda row: row.number)
-        self._numbers = [number for number in self._numbers if number not in taken]
-        return []
+            return details["first"], details["count"]
+        self.numbers = [number for number in self.numbers if number not in taken]
+        return None
 
     def row(self, decisions: Sequence[Row]) -> Row:
         """The row that says that these decisions answer this request."""
         first, count = decisions[0], len(decisions)
         details = {"key": self.key, "arguments": self.arguments, "first": first.number}
         text = json.dumps({**details, "count": count})
-        return Row(0, REQUEST, self._numbers[0], first.time, features=text)
+        return Row(0, REQUEST, self.numbers[0], first.time, features=text)
+
+
+Answer: TypeAlias = list[Row] | DifferentRequest
+
+
+def answers(store: Store, record: Record, requests: Sequence[Request]) -> dict[Request, Answer]:
+    """The decisions that were made for requests, without those that are new."""
+    numbers = [number for request in requests for number in request.numbers]
+    if not numbers:
+        return {}
+    taken = {row[2]: Row(*row) for row in store.find(record.id, numbers)}
+    places: dict[Request, range] = {}
+    out: dict[Request, Answer] = {}
+    for request in requests:
+        try:
+            found = request.found(taken)
+        except DifferentRequest as error:
+            out[request] = error
+        else:
+            if found is not None:
+                first, count = found
+                places[request] = range(first, first + count)
+    wanted = sorted({number for place in places.values() for number in place})
+    rows = (Row(*row) for row in store.find(record.id, wanted)) if wanted else ()
+    decisions = {row.number: row for row in rows if row.kind == DECISION}
+    return out | {
+        request: [decisions[number] for number in place] for request, place in places.items()
+    }
 
 
 def _digest(text: str) -> str:

@@ -14,8 +14,9 @@ from starlette.types import ASGIApp
 
 from rolf import __version__
 from rolf.errors import RolfError
-from rolf.service import problems
+from rolf.service import handlers
 from rolf.service.core import Service
+from rolf.service.demo import Demo
 from rolf.service.description import describe
 from rolf.service.front import Front
 from rolf.service.handles import Handles
@@ -40,16 +41,22 @@ class App(FastAPI):
         return self.openapi_schema
 
 
-def create_app(settings: Settings) -> App:
-    """The service as an ASGI application; opens the database."""
+def create_app(settings: Settings, *, demo: bool = False) -> App:
+    """The service as an ASGI application; opens the database. ``demo``: with an experiment that
+    goes on by itself."""
     handles = Handles(settings.storage, settings.storage_timeout, settings.max_open)
     service = Service(settings, handles, Metrics())
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        player = Demo(handles) if demo else None
+        if player is not None:
+            player.start()
         yield
         service.closing = True
-        handles.close()
+        if player is not None:
+            player.stop()
+        service.close()
 
     app = App(
         title="rolf",
@@ -66,9 +73,9 @@ def create_app(settings: Settings) -> App:
         app.include_router(group.router)
     if operations.PAGE.is_dir():
         app.mount("/static", StaticFiles(directory=operations.PAGE))
-    app.add_exception_handler(Problem, problems.on_problem)
-    app.add_exception_handler(RolfError, problems.on_problem)
-    app.add_exception_handler(RequestValidationError, problems.on_invalid)
-    app.add_exception_handler(HTTPException, problems.on_http)
-    app.add_exception_handler(Exception, problems.on_bug)
+    app.add_exception_handler(Problem, handlers.on_problem)
+    app.add_exception_handler(RolfError, handlers.on_problem)
+    app.add_exception_handler(RequestValidationError, handlers.on_invalid)
+    app.add_exception_handler(HTTPException, handlers.on_http)
+    app.add_exception_handler(Exception, handlers.on_bug)
     return app

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import threading
-import time
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
@@ -13,14 +11,18 @@ from fastapi import Depends, HTTPException, Request, Response
 from fastapi.routing import APIRoute
 from pydantic_core import from_json
 
+from rolf.experiments.asking import Asking
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.storage.base import Key
+from rolf.experiments.telling import Telling
+from rolf.service.desk import Desk, Known
 from rolf.service.front import Visit
 from rolf.service.handles import Handles, unknown
-from rolf.service.keys import LOCAL, allows, check_key
+from rolf.service.keys import FORM, LOCAL, Scope, allows, check_key
 from rolf.service.limits import Buckets
 from rolf.service.metrics import Metrics
 from rolf.service.problems import Problem
+from rolf.service.results import Results
 from rolf.service.settings import Settings
 
 T = TypeVar("T")
@@ -35,48 +37,35 @@ class Service:
         self.metrics = metrics
         self.buckets = Buckets(settings.rate, settings.burst)
         self.results = Results()
+        self.desk = Desk(handles, self._admit_to_decide)
         self.closing = False
 
-    def authenticate(self, visit: Visit, header: str | None) -> Key:
-        """The key of a request, which is looked up every time: it may have been revoked."""
-        if header is None and self.settings.insecure_local:
-            key: Key | None = LOCAL
-        else:
-            if header is None:
-                raise _unauthorized("no key was sent: Authorization: Bearer <key>")
-            scheme, _, text = header.partition(" ")
-            key = (
-                check_key(self.handles.store, text.strip()) if scheme.lower() == "bearer" else None
-            )
+    def admit(
+        self,
+        visit: Visit,
+        header: str | None,
+        scope: str,
+        experiment: str | None = None,
+        known: Known | None = None,
+    ) -> Key:
+        """The key of a request, if it allows something. An experiment that it is not for does not
+        exist as far as it is told.
+
+        Keys are looked up every time, as they may be revoked; ``known`` are those of requests that
+        are served together.
+        """
+        visit.experiment = experiment
+        known = {} if known is None else known
+        if header not in known:
+            known[header] = self._key(header)
+        key = known[header]
         if key is None:
-            raise _unauthorized("the key is not valid")
+            raise unauthorized(header)
         visit.key = key.id
         wait = self.buckets.wait_for(key.id)
         if wait:
             words = f"more than {self.settings.rate:g} requests a second"
             raise Problem("too-many-requests", words, headers={"Retry-After": str(wait)})
-        return key
-
-
-def _unauthorized(detail: str) -> Problem:
-    return Problem("unauthorized", detail, headers={"WWW-Authenticate": "Bearer"})
-
-
-class Caller:
-    """Whoever makes a request."""
-
-    __slots__ = ("header", "service", "visit")
-
-    def __init__(self, service: Service, visit: Visit, header: str | None) -> None:
-        self.service = service
-        self.visit = visit
-        self.header = header
-
-    def check(self, scope: str, experiment: str | None = None) -> Key:
-        """The caller's key, if it allows something; an experiment that it is not for does not
-        exist as far as it is told."""
-        self.visit.experiment = experiment
-        key = self.service.authenticate(self.visit, self.header)
         if experiment is not None and key.experiment not in (None, experiment):
             raise unknown(experiment)
         if not allows(key, scope):
@@ -84,17 +73,74 @@ class Caller:
             raise Problem("forbidden", words)
         return key
 
-    def use(
-        self, scope: str, name: str, work: Callable[[Experiment], T], *, check: bool = False
-    ) -> T:
-        """Do some work with an experiment if the caller may."""
-        self.check(scope, name)
+    def _key(self, header: str | None) -> Key | None:
+        if header is None:
+            return LOCAL if self.settings.insecure_local else None
+        return check_key(self.handles.store, _sent(header))
+
+    def refuse_at_once(self, header: str | None) -> None:
+        """Raise if no key can have been sent; nothing is read or looked up."""
+        if header is None and self.settings.insecure_local:
+            return
+        if header is None or FORM.fullmatch(_sent(header)) is None:
+            raise unauthorized(header)
+
+    def _admit_to_decide(
+        self, visit: Visit, header: str | None, experiment: str, known: Known
+    ) -> None:
+        self.admit(visit, header, "decide", experiment, known)
+
+    def close(self) -> None:
+        self.desk.close()
+        self.handles.close()
+
+
+def unauthorized(header: str | None) -> Problem:
+    words = "the key is not valid" if header else "send Authorization: Bearer <key>"
+    return Problem("unauthorized", words, headers={"WWW-Authenticate": "Bearer"})
+
+
+def _sent(header: str) -> str:
+    """The key in a header; empty if it has none."""
+    scheme, _, text = header.partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""
+
+
+def needs(scope: Scope) -> dict[str, Any]:
+    """The scope that a route needs, for its description."""
+    return {"x-scope": scope}
+
+
+class Caller:
+    """Whoever makes a request."""
+
+    __slots__ = ("header", "scope", "service", "visit")
+
+    def __init__(self, request: Request) -> None:
+        self.service: Service = request.app.state.service
+        self.visit: Visit = request.scope["visit"]
+        self.header = request.headers.get("authorization")
+        extra = getattr(request.scope.get("route"), "openapi_extra", None) or {}
+        keyed = request.scope["path"].startswith("/v1/")
+        self.scope: str | None = extra.get("x-scope", "read" if keyed else None)
+
+    def check(self, experiment: str | None = None) -> Key:
+        """The caller's key, if it allows what the route needs."""
+        return self.service.admit(self.visit, self.header, self.scope or "read", experiment)
+
+    def use(self, name: str, work: Callable[[Experiment], T], *, check: bool = True) -> T:
+        """Do some work with an experiment if the caller may; ``check``: the work itself would not
+        notice that it has been deleted."""
+        self.check(name)
         return self.service.handles.use(name, work, check=check)
+
+    async def queue(self, name: str, work: Asking | Telling) -> None:
+        """Have something done together with what others ask or tell."""
+        await self.service.desk.serve(name, work, self.visit, self.header)
 
 
 async def _caller(request: Request) -> Caller:
-    header = request.headers.get("authorization")
-    return Caller(request.app.state.service, request.scope["visit"], header)
+    return Caller(request)
 
 
 Calling = Annotated[Caller, Depends(_caller)]
@@ -121,10 +167,14 @@ class Route(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Any]:
         handle = super().get_route_handler()
-        if self.body_field is None:
-            return handle
+        takes_body = self.body_field is not None
 
         async def strict(request: Request) -> Response:
+            service: Service = request.app.state.service
+            service.refuse_at_once(request.headers.get("authorization"))
+            if not takes_body:
+                plain: Response = await handle(request)
+                return plain
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json":
                 raise Problem("unsupported-media-type", "send Content-Type: application/json")
@@ -154,50 +204,3 @@ def _without_nan(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_without_nan(value) for value in data]
     return data
-
-
-class Results:
-    """Results that took long, which are given again for a while: five times as long as they took.
-
-    Nobody computes what somebody else is computing.
-    """
-
-    LONG = 0.1
-    MOST = 200
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._computing: dict[Any, threading.Lock] = {}
-        self._known: dict[Any, tuple[float, Any]] = {}  # until when it is good, and the result
-
-    def get(self, key: Any, compute: Callable[[], T]) -> T:
-        with self._lock:
-            known = self._fresh(key)
-            if known is not None:
-                return known[0]  # type: ignore[no-any-return]
-            computing = self._computing.setdefault(key, threading.Lock())
-        arrived = time.monotonic()
-        with computing:
-            with self._lock:
-                known = self._fresh(key)
-            if known is not None:
-                return known[0]  # type: ignore[no-any-return]
-            began = time.monotonic()
-            try:
-                result = compute()
-                took = time.monotonic() - began
-                with self._lock:
-                    if took > self.LONG:
-                        self._known[key] = (arrived + 6.0 * took, result)
-                    else:
-                        self._known.pop(key, None)
-                    while len(self._known) > self.MOST:
-                        self._known.pop(next(iter(self._known)))
-                return result
-            finally:
-                with self._lock:
-                    self._computing.pop(key, None)
-
-    def _fresh(self, key: Any) -> tuple[Any] | None:
-        until, result = self._known.get(key, (0.0, None))
-        return (result,) if until > time.monotonic() else None

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from rolf.checks import MAX_FEATURE, MAX_REWARD
-from rolf.experiments.experiment import MAX_REASON
 from rolf.experiments.requests import MAX_KEY
+from rolf.experiments.telling import MAX_REASON
 from rolf.policies.catalogue import CATALOG
 
 #: characters of a name of an arm, a column or an option, and of a cell

@@ -7,9 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fastapi import Request, Response
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
+from fastapi import Response
 
 from rolf.errors import (
     AlreadyTold,
@@ -147,47 +145,3 @@ def _all_of(errors: Sequence[InvalidArgument]) -> list[dict[str, str]]:
 def invalid(where: str, message: str) -> Problem:
     """A problem with one field of a request."""
     return Problem("invalid", f"{where}: {message}", errors=[{"where": where, "message": message}])
-
-
-# --- handlers ---
-
-
-def request_id(request: Request) -> str:
-    return str(request.scope["visit"].id)
-
-
-async def on_problem(request: Request, error: Exception) -> Response:
-    return problem_of(error).response(request_id(request))
-
-
-async def on_invalid(request: Request, error: Exception) -> Response:
-    """A request that does not have the form that its description says."""
-    assert isinstance(error, RequestValidationError)
-    found = error.errors()
-    if found and found[0]["type"] == "json_invalid":
-        return Problem("bad-request", "the body is not JSON").response(request_id(request))
-    errors = [
-        {"where": ".".join(map(str, each["loc"])) or "body", "message": _words(each["msg"])}
-        for each in found[:LISTED]
-    ]
-    detail = f"{errors[0]['where']}: {errors[0]['message']}" if errors else "not valid"
-    return Problem("invalid", detail, errors=errors).response(request_id(request))
-
-
-def _words(message: str) -> str:
-    return message if len(message) <= 300 else message[:297] + "..."
-
-
-async def on_http(request: Request, error: Exception) -> Response:
-    """What the framework refuses: paths and methods that do not exist, for instance."""
-    assert isinstance(error, HTTPException)
-    slug = BY_STATUS.get(error.status_code, "bad-request")
-    detail = str(error.detail or KINDS[slug].title)
-    problem = Problem(slug, detail, headers=error.headers)
-    return problem.response(request_id(request))
-
-
-async def on_bug(request: Request, error: Exception) -> Response:
-    return Problem("internal", "the log of the service says more about this request").response(
-        request_id(request)
-    )

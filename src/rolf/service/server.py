@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
 
 import uvicorn
 
@@ -13,49 +17,60 @@ from rolf.service import logs
 from rolf.service.app import create_app
 from rolf.service.core import Service
 from rolf.service.logs import log
+from rolf.service.protocol import Protocol
 from rolf.service.settings import Settings
 
 
 class Server(uvicorn.Server):
     """A server that says where it listens, and no longer claims to be ready when it ends."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, ready: Callable[[str], None]):
+    def __init__(
+        self, config: uvicorn.Config, service: Service, ready: Callable[[str], None]
+    ) -> None:
         super().__init__(config)
         self._service = service
         self._ready = ready
 
-    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
-        await super().startup(sockets)  # type: ignore[arg-type]
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
-            name = f"[{host}]" if ":" in host else host
-            self._ready(f"http://{name}:{port}")
+            self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
-    async def shutdown(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+    async def shutdown(self, sockets: Any = None) -> None:
         self._service.closing = True
         log(logging.INFO, "stopping")
-        await super().shutdown(sockets)  # type: ignore[arg-type]
+        await super().shutdown(sockets)
 
 
-def serve(settings: Settings, ready: Callable[[str], None]) -> None:
+def serve(settings: Settings, ready: Callable[[str], None], *, demo: bool = False) -> None:
     """Serve until a signal says to stop; requests in flight are finished first."""
     logs.set_up(settings.log_level)
-    warm_up("rolf-bayes")
-    app = create_app(settings)
-    config = uvicorn.Config(
+    with ExitStack() as stack:
+        if demo:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rolf-demo-"))
+            storage = f"sqlite:///{folder}/demo.db"
+            settings = replace(settings, storage=storage, insecure_local=True)
+        warm_up("rolf-bayes")  # before anybody waits
+        app = create_app(settings, demo=demo)
+        log(logging.INFO, "starting", storage=shown(settings.storage), host=settings.host)
+        Server(_config(app, settings), app.state.service, ready).run()
+    log(logging.INFO, "stopped")
+
+
+def _config(app: Any, settings: Settings) -> uvicorn.Config:
+    protocol = type("TimedProtocol", (Protocol,), {"timeout": settings.receive_timeout})
+    return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
+        http=protocol,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        ws="none",
-        http="h11",
         limit_concurrency=settings.max_connections,
-        timeout_keep_alive=int(settings.keep_alive),
-        timeout_graceful_shutdown=int(settings.shutdown_grace),
+        timeout_keep_alive=max(1, round(settings.keep_alive)),
+        timeout_graceful_shutdown=max(1, round(settings.shutdown_grace)),
     )
-    log(logging.INFO, "starting", storage=shown(settings.storage), host=settings.host)
-    Server(config, app.state.service, ready).run()
-    log(logging.INFO, "stopped")

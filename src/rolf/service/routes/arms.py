@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from rolf.experiments.experiment import Experiment
-from rolf.service.core import Calling, Route, answer
+from rolf.service.core import Calling, Route, answer, needs
 from rolf.service.models import Added, ArmsShown, Changed, Labels, MoreArms
 from rolf.service.routes.decisions import check_size
 from rolf.service.routes.experiments import table_of
@@ -16,38 +16,37 @@ from rolf.service.routes.experiments import table_of
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}/arms")
 
 
-@router.get("", response_model=ArmsShown)
+@router.get("", response_model=ArmsShown, openapi_extra=needs("read"))
 def list_arms(caller: Calling, name: str) -> Response:
     """All arms, retired ones included, with their features as numbers."""
-    arms = caller.use("read", name, lambda experiment: experiment.arms(), check=True)
+    arms = caller.use(name, lambda experiment: experiment.arms())
     return answer({"arms": [asdict(arm) for arm in arms]})
 
 
-@router.post("", response_model=Added, status_code=201)
+@router.post("", response_model=Added, status_code=201, openapi_extra=needs("admin"))
 def add_arms(caller: Calling, name: str, more: MoreArms) -> Response:
     """Add arms, described like those that are there."""
-    caller.check("admin", name)
     table = table_of(caller, more.arms, more.features)
 
     def work(experiment: Experiment) -> tuple[list[Any], list[str]]:
         with caller.service.handles.notes() as notes:
             return experiment.add_arms(table), notes
 
-    added, notes = caller.service.handles.use(name, work, check=True)
+    added, notes = caller.use(name, work)
     return answer({"added": added, "notes": notes}, 201)
 
 
-@router.post("/retire", response_model=Changed)
+@router.post("/retire", response_model=Changed, openapi_extra=needs("admin"))
 def retire_arms(caller: Calling, name: str, some: Labels) -> Response:
     """Stop choosing arms; rewards of decisions already made can still be told."""
     check_size(caller, len(some.arms), "arms")
-    caller.use("admin", name, lambda experiment: experiment.retire_arms(some.arms), check=True)
+    caller.use(name, lambda experiment: experiment.retire_arms(some.arms))
     return answer({"arms": some.arms})
 
 
-@router.post("/restore", response_model=Changed)
+@router.post("/restore", response_model=Changed, openapi_extra=needs("admin"))
 def restore_arms(caller: Calling, name: str, some: Labels) -> Response:
     """Choose retired arms again, with everything that is known about them."""
     check_size(caller, len(some.arms), "arms")
-    caller.use("admin", name, lambda experiment: experiment.restore_arms(some.arms), check=True)
+    caller.use(name, lambda experiment: experiment.restore_arms(some.arms))
     return answer({"arms": some.arms})

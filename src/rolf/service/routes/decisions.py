@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
 
+from rolf.experiments.asking import Asking
 from rolf.experiments.experiment import Experiment
-from rolf.service.core import Caller, Calling, Route, answer
+from rolf.experiments.telling import Telling
+from rolf.service.core import Caller, Calling, Route, answer, needs
 from rolf.service.models import (
     Ask,
     Correct,
@@ -21,13 +23,12 @@ from rolf.service.models import (
     ToldMany,
 )
 from rolf.service.problems import Problem
-from rolf.types import Decision
 
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
 
 
-@router.post("/ask", response_model=Decisions)
-def ask(
+@router.post("/ask", response_model=Decisions, openapi_extra=needs("decide"))
+async def ask(
     caller: Calling,
     name: str,
     wanted: Ask,
@@ -39,46 +40,41 @@ def ask(
     another instance.
     """
     check_size(caller, wanted.n or 1, "decisions")
-
-    def work(experiment: Experiment) -> list[Decision]:
-        return experiment.ask(
-            wanted.n or 1,
-            wanted.available,
-            features=wanted.features,
-            context=wanted.context,
-            distinct=wanted.distinct,
-            key=idempotency_key,
-        )
-
-    decisions = caller.use("decide", name, work)
-    caller.service.metrics.decisions.inc(len(decisions))
-    return answer({"decisions": [decision.to_dict() for decision in decisions]})
+    asking = Asking(
+        wanted.n or 1,
+        wanted.available,
+        features=wanted.features,
+        context=wanted.context,
+        distinct=wanted.distinct,
+        key=idempotency_key,
+    )
+    await caller.queue(name, asking)
+    caller.service.metrics.decisions.inc(asking.count)
+    return answer({"decisions": [decision.to_dict() for decision in asking.decisions]})
 
 
-@router.post("/tell", response_model=Recorded)
-def tell(caller: Calling, name: str, told: Told | ToldMany) -> Response:
+@router.post("/tell", response_model=Recorded, openapi_extra=needs("decide"))
+async def tell(caller: Calling, name: str, told: Told | ToldMany) -> Response:
     """Tell the rewards of decisions, all or none; to tell the same again changes nothing."""
     rewards = told.rewards if isinstance(told, ToldMany) else [told]
     check_size(caller, len(rewards), "rewards")
-    pairs: list[tuple[Any, float]] = [(each.id, each.reward) for each in rewards]
-    new = caller.use("decide", name, lambda experiment: experiment.tell_many(pairs))
-    caller.service.metrics.rewards.inc(new)
-    return answer({"told": len({id for id, _ in pairs}), "new": new})
+    telling = Telling([(each.id, each.reward) for each in rewards])
+    await caller.queue(name, telling)
+    caller.service.metrics.rewards.inc(telling.new)
+    return answer({"told": len(telling.numbered), "new": telling.new})
 
 
-@router.post("/correct", response_model=Corrected)
+@router.post("/correct", response_model=Corrected, openapi_extra=needs("admin"))
 def correct(caller: Calling, name: str, right: Correct) -> Response:
     """Put the right reward in the place of a wrong one; the log keeps both, and the reason."""
     caller.use(
-        "admin",
         name,
         lambda experiment: experiment.correct(right.id, right.reward, right.reason),
-        check=True,
     )
     return answer({"id": right.id, "reward": right.reward})
 
 
-@router.post("/learn", response_model=Learned)
+@router.post("/learn", response_model=Learned, openapi_extra=needs("admin"))
 def learn(caller: Calling, name: str, past: Learn) -> Response:
     """Learn from rewards of before the experiment, all or none."""
     check_size(caller, len(past.arms), "rounds", 10)
@@ -93,12 +89,11 @@ def learn(caller: Calling, name: str, past: Learn) -> Response:
             source=past.source,
         )
 
-    return answer({"learned": caller.use("admin", name, work, check=True)})
+    return answer({"learned": caller.use(name, work)})
 
 
 def check_size(caller: Caller, count: int, what: str, times: int = 1) -> None:
     """Raise if a request is about too many things."""
     most = times * caller.service.settings.max_batch
     if count > most:
-        caller.check("read")
         raise Problem("too-large", f"{count} {what}; up to {most} at a time")

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Response
 from rolf.errors import RolfError
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.opening import delete_experiment
-from rolf.service.core import Calling, Route, answer
+from rolf.service.core import Calling, Route, answer, needs
 from rolf.service.handles import unknown
 from rolf.service.models import ArmRow, Creation, Details, Paused, Summaries, Table, Who
 from rolf.service.problems import Problem, invalid
@@ -21,21 +21,21 @@ router = APIRouter(route_class=Route, prefix="/v1")
 MAX_LISTED = 100
 
 
-@router.get("/whoami", response_model=Who)
+@router.get("/whoami", response_model=Who, openapi_extra=needs("read"))
 def whoami(caller: Calling) -> Response:
     """The key of this request, and what it allows."""
-    key = caller.check("read")
+    key = caller.check()
     return answer({"key": key.id, "scope": key.scope, "experiment": key.experiment})
 
 
-@router.get("/experiments", response_model=Summaries)
+@router.get("/experiments", response_model=Summaries, openapi_extra=needs("read"))
 def list_experiments(
     caller: Calling,
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 50,
     after: Annotated[str | None, Query(max_length=1_000)] = None,
 ) -> Response:
     """The experiments in the order of their names, page by page."""
-    key = caller.check("read")
+    key = caller.check()
     handles = caller.service.handles
     names = [
         name
@@ -55,10 +55,10 @@ def list_experiments(
     return answer({"experiments": found, "next": names[limit - 1] if names[limit:] else None})
 
 
-@router.post("/experiments", response_model=Details, status_code=201)
+@router.post("/experiments", response_model=Details, status_code=201, openapi_extra=needs("admin"))
 def create_experiment(caller: Calling, new: Creation) -> Response:
     """Create an experiment. To create it again with the same settings changes nothing."""
-    key = caller.check("admin")
+    key = caller.check()
     caller.visit.experiment = new.name
     if key.experiment is not None:
         raise Problem("forbidden", "this key is for one experiment")
@@ -77,16 +77,16 @@ def create_experiment(caller: Calling, new: Creation) -> Response:
     return answer({**details(experiment), "notes": notes}, 201 if created else 200, place)
 
 
-@router.get("/experiments/{name}", response_model=Details)
+@router.get("/experiments/{name}", response_model=Details, openapi_extra=needs("read"))
 def show_experiment(caller: Calling, name: str) -> Response:
     """An experiment: how it was created, and its counts."""
-    return answer(caller.use("read", name, details, check=True))
+    return answer(caller.use(name, details))
 
 
-@router.delete("/experiments/{name}", status_code=204)
+@router.delete("/experiments/{name}", status_code=204, openapi_extra=needs("admin"))
 def remove_experiment(caller: Calling, name: str, confirm: Annotated[str, Query()]) -> Response:
     """Delete an experiment with all its decisions and rewards; `confirm` is its name."""
-    caller.check("admin", name)
+    caller.check(name)
     handles = caller.service.handles
     if confirm != name:
         raise invalid("query.confirm", "must be the name of the experiment")
@@ -97,17 +97,17 @@ def remove_experiment(caller: Calling, name: str, confirm: Annotated[str, Query(
     return Response(status_code=204)
 
 
-@router.post("/experiments/{name}/pause", response_model=Paused)
+@router.post("/experiments/{name}/pause", response_model=Paused, openapi_extra=needs("admin"))
 def pause(caller: Calling, name: str) -> Response:
     """Make no more decisions until the experiment is resumed; rewards can still be told."""
-    caller.use("admin", name, lambda experiment: experiment.pause(), check=True)
+    caller.use(name, lambda experiment: experiment.pause())
     return answer({"paused": True})
 
 
-@router.post("/experiments/{name}/resume", response_model=Paused)
+@router.post("/experiments/{name}/resume", response_model=Paused, openapi_extra=needs("admin"))
 def resume(caller: Calling, name: str) -> Response:
     """Make decisions again."""
-    caller.use("admin", name, lambda experiment: experiment.resume(), check=True)
+    caller.use(name, lambda experiment: experiment.resume())
     return answer({"paused": False})
 
 

@@ -9,7 +9,7 @@ from fastapi.responses import FileResponse
 
 from rolf.errors import StorageError
 from rolf.service import metrics
-from rolf.service.core import Calling, answer
+from rolf.service.core import Calling, answer, needs
 from rolf.service.problems import Problem
 
 router = APIRouter()
@@ -37,12 +37,12 @@ def readyz(request: Request) -> Response:
     return answer({"status": "ok"})
 
 
-@router.get("/metrics", tags=["operations"])
+@router.get("/metrics", tags=["operations"], openapi_extra=needs("read"))
 def show_metrics(caller: Calling) -> Response:
     """Numbers for Prometheus."""
     service = caller.service
     if not service.settings.public_metrics:
-        caller.check("read")
+        caller.check()
     service.metrics.open.set(len(service.handles))
     return Response(service.metrics.text(), headers={"Content-Type": metrics.CONTENT_TYPE})
 

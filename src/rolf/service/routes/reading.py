@@ -15,7 +15,7 @@ from rolf.experiments.roster import Roster
 from rolf.experiments.status import Status
 from rolf.experiments.storage.base import log_rows
 from rolf.experiments.timeline import read_outcomes
-from rolf.service.core import Calling, Route, answer
+from rolf.service.core import Calling, Route, answer, needs
 from rolf.service.models import Estimates
 from rolf.service.models_status import DiagnosisShown, StatusShown
 
@@ -24,7 +24,7 @@ router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
 Sort = Literal["added", "arm", "plays", "told", "mean", "estimate", "best"]
 
 
-@router.get("/status", response_model=StatusShown)
+@router.get("/status", response_model=StatusShown, openapi_extra=needs("read"))
 def status(
     caller: Calling,
     name: str,
@@ -47,7 +47,7 @@ def status(
             lambda: experiment.status(control=label, timeline=timeline),
         )
 
-    now = caller.use("read", name, work, check=True)
+    now = caller.use(name, work)
     data = now.to_dict()
     arms = data["arms"]
     active = [arm for arm in arms if arm["active"] and arm["best"] is not None]
@@ -78,7 +78,7 @@ def _label(experiment: Experiment, text: str) -> Any:
     return labels[text]
 
 
-@router.get("/estimates", response_model=Estimates)
+@router.get("/estimates", response_model=Estimates, openapi_extra=needs("read"))
 def estimates(caller: Calling, name: str) -> Response:
     """The estimated mean reward of every arm, with an interval and its chance of being best."""
 
@@ -87,13 +87,13 @@ def estimates(caller: Calling, name: str) -> Response:
             ("status", name, experiment.record.tag, None, False), experiment.status
         )
 
-    now = caller.use("read", name, work, check=True)
+    now = caller.use(name, work)
     fields = ("arm", "active", "estimate", "posterior_mean", "low", "high", "best")
     rows = [asdict(arm) for arm in now.arms]
     return answer({"arms": [{field: row[field] for field in fields} for row in rows]})
 
 
-@router.get("/diagnosis", response_model=DiagnosisShown)
+@router.get("/diagnosis", response_model=DiagnosisShown, openapi_extra=needs("read"))
 def diagnosis(
     caller: Calling,
     name: str,
@@ -107,7 +107,7 @@ def diagnosis(
             lambda: _diagnosis(experiment, level),
         )
 
-    return answer(caller.use("read", name, work, check=True))
+    return answer(caller.use(name, work))
 
 
 def _diagnosis(experiment: Experiment, level: float) -> dict[str, Any]:

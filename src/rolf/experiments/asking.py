@@ -1,0 +1,168 @@
+"""Asks, one or many at a time: those that come together are written together."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from rolf.checks import whole
+from rolf.errors import DifferentRequest, RolfError, StorageError
+from rolf.experiments.parts import Part
+from rolf.experiments.requests import Request, answers
+from rolf.experiments.storage.base import MAX_TEXT, PART, Row, part_size
+from rolf.policies.base import slate_size
+from rolf.types import Decision, FloatArray
+
+#: decisions of one ask
+MAX_BATCH = 100_000
+
+
+class Asking:
+    """What is asked for, as in ``Experiment.ask``, and what has come of it."""
+
+    def __init__(
+        self,
+        n: int | None = None,
+        available: Iterable[Any] | None = None,
+        *,
+        features: Any = None,
+        context: Any = None,
+        distinct: bool = False,
+        key: str | None = None,
+    ) -> None:
+        self.count = 1 if n is None else whole("n", n, 1, MAX_BATCH if key is None else PART)
+        self.available = list(available) if isinstance(available, Iterator) else available
+        self.features, self.context, self.distinct = features, context, distinct
+        self.request: Request | None = None
+        if key is not None:
+            self.request = Request(
+                key,
+                n=n,
+                available=self.available,
+                features=features,
+                context=context,
+                distinct=distinct,
+            )
+        self.chosen: list[int] = []
+        self.decisions: list[Decision] = []
+        self.error: RolfError | None = None
+
+    @property
+    def waits(self) -> bool:
+        return self.error is None and len(self.decisions) < self.count
+
+    def result(self) -> list[Decision]:
+        """The decisions, if they could be made."""
+        if self.error is not None:
+            raise self.error
+        return self.decisions
+
+
+class Asks(Part):
+    """The part of an experiment that decides."""
+
+    def ask_each(self, askings: Sequence[Asking]) -> None:
+        """Decide for all who ask, one after the other. What is wrong with one of them is its own
+        error; if the database fails, it is that of all that wait."""
+        try:
+            with self._exclusive():
+                caught_up = self._expire()
+                while waiting := [asking for asking in askings if asking.waits]:
+                    self._decide(waiting)
+                if caught_up:  # otherwise this has taken long enough
+                    self._live.snapshot_if_due()
+        except RolfError as error:
+            for asking in askings:
+                if asking.waits:
+                    asking.error = error
+
+    def _decide(self, waiting: list[Asking]) -> None:
+        """Make the next decisions, as many as are written at a time."""
+        made: list[tuple[Asking, list[Row]]] = []
+        doubtful = False  # as long as nothing is in the way, requests are taken to be new
+        store, record = self._store, self._record
+
+        def next_rows() -> list[Row]:
+            nonlocal doubtful
+            made.clear()
+            for asking in waiting:
+                asking.error = None
+            keyed = [asking.request for asking in waiting if asking.request]
+            known = answers(store, record, keyed) if doubtful else {}
+            doubtful = True
+            rows: list[Row] = []
+            taken = set()
+            characters, number, now = 0, self._replica.issued + 1, self._now()
+            with self._replica.ahead():
+                for asking in waiting:
+                    request = asking.request
+                    room = PART - len(rows) - (0 if request is None else asking.count)
+                    if rows and (room < 0 or len(rows) >= PART or characters >= MAX_TEXT):
+                        break
+                    try:
+                        if request in known:
+                            made.append((asking, _answered(known[request])))
+                            continue
+                        if request and request.numbers[0] in taken:
+                            continue  # the same key twice: the other one comes first
+                        decisions = self._choose(asking, number, PART - len(rows), now)
+                    except StorageError:
+                        raise
+                    except RolfError as error:
+                        asking.error = error
+                        if request and (old := answers(store, record, [request]).get(request)):
+                            # what could be decided then perhaps no longer can
+                            asking.error = old if isinstance(old, DifferentRequest) else None
+                            made.append((asking, [] if asking.error else _answered(old)))
+                        continue
+                    made.append((asking, decisions))
+                    number += len(decisions)
+                    characters += sum(len(row.features or "") for row in decisions)
+                    rows += decisions
+                    if request is not None:
+                        rows.append(request.row(decisions))
+                        taken.add(request.numbers[0])
+            return rows
+
+        self._live.write(next_rows)
+        for asking, rows in made:
+            self._live.remember(rows)
+            asking.decisions += [self._decision(row) for row in rows]
+            asking.chosen += [row.arm for row in rows]
+
+    def _choose(self, asking: Asking, number: int, most: int, now: float) -> list[Row]:
+        replica = self._replica
+        positions = replica.roster.available(asking.available)
+        wanted = asking.count - len(asking.decisions)
+        if asking.distinct:
+            positions = np.setdiff1d(positions, asking.chosen)
+            slate_size(asking.count, positions.size + len(asking.chosen))
+        table = self._round_features(asking.features, asking.context)
+        text = self._logged_features(table, asking.context)
+        if asking.request is None:
+            wanted = min(part_size(len(text or "")), wanted, most)
+        numbers = range(number, number + wanted)
+        return replica.choose(numbers, positions, table, text, now, asking.distinct)
+
+    def _logged_features(self, table: FloatArray, context: Any) -> str | None:
+        """What a decision has to record: its context, or the features of all arms, if they vary."""
+        policy = self._replica.policy
+        if policy.context is not None:
+            return json.dumps({"context": policy.context.vector(context).tolist()})
+        return json.dumps(table.tolist()) if policy.varying else None
+
+    def _decision(self, row: Row) -> Decision:
+        labels = self._replica.roster.arms.labels
+        chance = math.nan if row.probability is None else row.probability
+        id = self._record.decision_id(row.number)
+        return Decision(id, labels[row.arm], chance, labels[row.greedy], bool(row.matched))
+
+
+def _answered(answer: list[Row] | DifferentRequest) -> list[Row]:
+    if isinstance(answer, DifferentRequest):
+        raise answer
+    return answer

@@ -1,0 +1,124 @@
+"""Rewards, one or many at a time: those that come together are written together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from rolf.checks import MAX_COUNT, is_text
+from rolf.errors import DecisionError, InvalidArgument, RolfError
+from rolf.experiments.live import already_told, unknown_decision
+from rolf.experiments.parts import Part
+from rolf.types import Decision
+
+#: characters of the reason for a correction
+MAX_REASON = 1_000
+
+Pairs: TypeAlias = Mapping[str, float] | Iterable[tuple[Decision | str, float]]
+
+
+class Telling:
+    """Rewards to be told, all or none, as in ``Experiment.tell_many``, and what has come of it."""
+
+    def __init__(self, rewards: Pairs) -> None:
+        self.rewards = rewards
+        self.numbered: dict[int, float] = {}
+        self.new = 0  # how many were not on record
+        self.error: RolfError | None = None
+
+    def result(self) -> int:
+        """How many rewards were not on record, if they could be told."""
+        if self.error is not None:
+            raise self.error
+        return self.new
+
+
+class Rewards(Part):
+    """The part of an experiment that takes rewards."""
+
+    def tell_each(self, tellings: Sequence[Telling]) -> None:
+        """Record what all tell. What is wrong with one of them is its own error; if the database
+        fails, it is that of all."""
+        good = []
+        for telling in tellings:
+            try:
+                telling.numbered = self._numbered(telling.rewards)
+                if telling.numbered:
+                    good.append(telling)
+            except RolfError as error:
+                telling.error = error
+        if not good:
+            return
+        try:
+            with self._exclusive():
+                self._tell(good)
+        except RolfError as error:
+            for telling in good:
+                telling.error = telling.error or error
+
+    def _tell(self, tellings: list[Telling]) -> None:
+        together: dict[int, float] = {}
+        for telling in tellings:
+            together |= telling.numbered
+        agree = all(together[n] == r for each in tellings for n, r in each.numbered.items())
+        if len(tellings) > 1 and agree:
+            try:
+                new = self._live.tell(together, self._now())
+            except DecisionError:  # nothing was recorded: find out whose it is
+                pass
+            else:
+                for telling in tellings:
+                    telling.new = len(new & telling.numbered.keys())
+                    new -= telling.numbered.keys()
+                return
+        for telling in tellings:
+            try:
+                telling.new = len(self._live.tell(telling.numbered, self._now()))
+            except DecisionError as error:
+                telling.error = error
+
+    def _numbered(self, rewards: Pairs) -> dict[int, float]:
+        """Rewards by the numbers of their decisions."""
+        pairs = rewards.items() if isinstance(rewards, Mapping) else rewards
+        numbered: dict[int, float] = {}
+        try:
+            for decision, reward in pairs:
+                value = self._replica.policy._number(reward)
+                number = self._decision_number(decision)
+                if numbered.setdefault(number, value) != value:
+                    raise already_told(self._record, number, numbered[number], value)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, InvalidArgument):
+                raise
+            raise InvalidArgument("rewards", rewards, "pairs of an id and a reward") from None
+        return numbered
+
+    def correct(self, decision: Decision | str, reward: float, reason: str) -> None:
+        """Put the right reward in the place of a wrong one; durable when this returns.
+
+        The log keeps both, with the reason. The state is as if the right reward had been told in
+        the first place. A reward may be corrected more than once; a correction to the reward that
+        counts already changes nothing.
+
+        Args:
+            decision: one that has been told a reward, or its id.
+            reward: the right one.
+            reason: why the other one was wrong.
+        """
+        value = self._replica.policy._number(reward)
+        number = self._decision_number(decision)
+        good = isinstance(reason, str) and reason.strip() and is_text(reason)
+        if not good or len(reason) > MAX_REASON:
+            raise InvalidArgument("reason", reason, f"some text, up to {MAX_REASON} characters")
+        with self._exclusive():
+            self._live.correct(number, value, reason, self._now())
+
+    def _decision_number(self, decision: Decision | str) -> int:
+        id = decision.id if isinstance(decision, Decision) else decision
+        if not isinstance(id, str):
+            raise InvalidArgument("decision", id, "a decision or its id")
+        tag, _, number = id.rpartition("-")
+        known = tag == self._record.tag and number.isascii() and number.isdecimal()
+        if not known or number.startswith("0") or len(number) > 18 or int(number) > MAX_COUNT:
+            raise unknown_decision(id)
+        return int(number)

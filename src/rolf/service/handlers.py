@@ -1,0 +1,59 @@
+"""How errors become answers."""
+
+from __future__ import annotations
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from rolf.errors import RolfError
+from rolf.service.core import Caller
+from rolf.service.problems import BY_STATUS, KINDS, LISTED, Problem, problem_of
+
+#: problems that are found before the key is looked at
+UNCHECKED = {"bad-request", "not-found", "method-not-allowed", "too-large"}
+UNCHECKED |= {"unsupported-media-type", "invalid"}
+
+
+async def on_problem(request: Request, error: Exception) -> Response:
+    return await _respond(request, problem_of(error))
+
+
+async def on_invalid(request: Request, error: Exception) -> Response:
+    """A request that does not have the form that its description says."""
+    assert isinstance(error, RequestValidationError)
+    errors = [
+        {"where": ".".join(map(str, each["loc"])) or "body", "message": _words(each["msg"])}
+        for each in error.errors()[:LISTED]
+    ]
+    detail = f"{errors[0]['where']}: {errors[0]['message']}" if errors else "not valid"
+    return await _respond(request, Problem("invalid", detail, errors=errors))
+
+
+def _words(message: str) -> str:
+    return message if len(message) <= 300 else message[:297] + "..."
+
+
+async def on_http(request: Request, error: Exception) -> Response:
+    """What the framework refuses: paths and methods that do not exist, for instance."""
+    assert isinstance(error, HTTPException)
+    slug = BY_STATUS.get(error.status_code, "bad-request")
+    detail = str(error.detail or KINDS[slug].title)
+    return await _respond(request, Problem(slug, detail, headers=error.headers))
+
+
+async def on_bug(request: Request, error: Exception) -> Response:
+    return await _respond(request, problem_of(error))
+
+
+async def _respond(request: Request, problem: Problem) -> Response:
+    """The answer of a problem. Whoever may not do this anyway is told nothing else."""
+    caller = Caller(request)
+    if caller.visit.key is None and problem.slug in UNCHECKED and caller.scope is not None:
+        try:
+            await run_in_threadpool(caller.check, request.path_params.get("name"))
+        except (Problem, RolfError) as error:
+            problem = problem_of(error)
+    caller.visit.problem = problem.slug
+    return problem.response(caller.visit.id)
