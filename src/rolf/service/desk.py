@@ -159,8 +159,10 @@ class Desk:
             left = [job for job in jobs if isinstance(job.error, UnknownExperiment | None)]
             for job in left:
                 job.error = job.work.error = None
-            experiment.tell_each([job.work for job in left if isinstance(job.work, Telling)])
-            experiment.ask_each([job.work for job in left if isinstance(job.work, Asking)])
+            experiment.serve_each(
+                [job.work for job in left if isinstance(job.work, Asking)],
+                [job.work for job in left if isinstance(job.work, Telling)],
+            )
             for job in left:
                 job.error = job.work.error
             if any(isinstance(job.error, UnknownDecision | UnknownExperiment) for job in left):
