@@ -9,7 +9,7 @@ the server needs.
 An ask and a tell are two requests. "requests" compares their rate with that of empty requests,
 "pairs" counts an ask with its tell as one.
 
-    python benchmarks/service.py [--seconds 1] [--blocks 5] [--clients 4] [--connections 4]
+    python benchmarks/service.py [--seconds 1] [--blocks 5] [--clients 4] [--connections 8]
     python benchmarks/service.py --soak 600
 
 The soak holds half of the rate that was measured, and fits a line to the server's memory.
@@ -211,7 +211,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="of a block")
     parser.add_argument("--blocks", type=int, default=5)
     parser.add_argument("--clients", type=int, default=4, help="processes")
-    parser.add_argument("--connections", type=int, default=4, help="of each process")
+    parser.add_argument("--connections", type=int, default=8, help="of each process")
     parser.add_argument("--policy", default="rolf-bayes")
     parser.add_argument("--only", choices=["SQLite", "PostgreSQL"])
     parser.add_argument("--soak", type=float, metavar="SECONDS")

@@ -52,7 +52,7 @@ class Client(threading.Thread):
         self.decisions[key] = decision
         if decision.id.endswith("0"):  # the next instance gives the same decision
             assert self._try(lambda experiment: experiment.ask(key=key)) == decision
-        reward = float(int(decision.id.rpartition("-")[2]) % 7)
+        reward = float(number(decision.id) % 7)
         self._try(lambda experiment: experiment.tell(decision, reward))
         self.rewards[decision.id] = reward
 
@@ -84,48 +84,73 @@ def attack(database, services, seconds):
     return kills
 
 
-@pytest.mark.slow
-def test_nothing_is_lost_and_nothing_counts_twice(tmp_path):
+@pytest.fixture
+def database():
     database = Restarts("postgresql")
+    yield database
+    database.end()
+
+
+@pytest.fixture
+def services(database, tmp_path):
+    """Two instances on one database."""
     logs = [tmp_path / "first", tmp_path / "second"]
     services = [RunningService(database.url, "--rate", "0", log=log) for log in logs]
-    urls, key = [each.url for each in services], services[0].key
-    rolf.connect(urls[0], key).create(NAME, features=FEATURES, policy="ucb", seed=3)
-    clients = [Client(urls[place % 2 :] + urls[: place % 2], key) for place in range(6)]
-    try:
-        for client in clients:
-            client.start()
-        kills = attack(database, services, 40.0)
-    finally:
-        for client in clients:
-            client.stopped.set()
-        for client in clients:
-            client.join(60.0)
-    failures = [client.failure for client in clients if client.failure]
-    assert not failures, [log.read_text()[-3000:] for log in logs]
-    assert kills >= 4
-    assert sum(client.retried for client in clients) > 0
+    yield services
+    for service, log in zip(services, logs, strict=True):
+        print(log.read_text()[-3000:])
+        service.kill()
 
-    decisions = {k: each for client in clients for k, each in client.decisions.items()}
-    rewards = {id: each for client in clients for id, each in client.rewards.items()}
-    for each in rolf.connect(urls[1], key), rolf.connect(urls[0], key):
+
+def load(services, key):
+    """Clients that keep both instances busy."""
+    urls = [each.url for each in services]
+    clients = [Client(urls[place % 2 :] + urls[: place % 2], key) for place in range(6)]
+    for client in clients:
+        client.start()
+    return clients
+
+
+def acknowledged(clients):
+    """Stop the clients; what they were told, decisions by key and rewards by id."""
+    for client in clients:
+        client.stopped.set()
+    for client in clients:
+        client.join(60.0)
+        if client.failure is not None:
+            raise client.failure
+    decisions = {key: each for client in clients for key, each in client.decisions.items()}
+    return decisions, {id: each for client in clients for id, each in client.rewards.items()}
+
+
+def number(id):
+    return int(id.rpartition("-")[2])
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_and_nothing_counts_twice(database, services):
+    key = services[0].key
+    first, second = (rolf.connect(each.url, key) for each in services)
+    first.create(NAME, features=FEATURES, policy="ucb", seed=3)
+    clients = load(services, key)
+    try:
+        assert attack(database, services, 40.0) >= 4
+    finally:
+        decisions, rewards = acknowledged(clients)
+    assert sum(client.retried for client in clients) > 0
+    assert len(rewards) == len(decisions) > 200
+    for service in (first, second):
         for asked in random.Random(3).sample(sorted(decisions), 20):
-            assert each.experiment(NAME).ask(key=asked) == decisions[asked]
+            assert service.experiment(NAME).ask(key=asked) == decisions[asked]
     experiment = rolf.open_experiment(database.url, NAME)
     rows, labels = experiment.log(), experiment.roster().arms.labels
     made = {row.number: labels[row.arm] for row in rows if row.kind == DECISION}
     told = [(row.number, row.reward) for row in rows if row.kind == REWARD]
-
-    def numbered(id):
-        return int(id.rpartition("-")[2])
-
-    assert len(rewards) == len(decisions) > 200
-    assert made == {numbered(each.id): each.arm for each in decisions.values()}
-    assert sorted(told) == sorted((numbered(id), each) for id, each in rewards.items())
+    assert made == {number(each.id): each.arm for each in decisions.values()}
+    assert sorted(told) == sorted((number(id), each) for id, each in rewards.items())
     assert sum(row.kind == REQUEST for row in rows) == len(decisions)
     assert sorted(made) == list(range(1, len(made) + 1))
     assert current_state(experiment) == folded_state(experiment)
     experiment.close()
     for service in services:
         assert service.stop() in (0, -signal.SIGTERM)
-    database.end()
