@@ -11,7 +11,6 @@ import sys
 import threading
 
 import numpy as np
-import pandas
 import pytest
 from numba.core import event
 
@@ -98,13 +97,11 @@ def test_after_warming_up_nothing_is_loaded(policy):
         assert not passes.buffer
 
 
-def test_an_experiment_with_contexts_is_warmed_up():
-    named = pandas.DataFrame(FEATURES, index=["a", "b", "c"])
-    with rolf.open_experiment("memory://", "warm", features=named, context=["hour"]) as experiment:
-        experiment.warm_up()
-        with event.install_recorder("numba:run_pass") as passes:
-            experiment.tell(experiment.ask(context=[1.0]), 1.0)
-        assert not passes.buffer
+def test_experiments_with_contexts_warm_up():
+    settings = {"features": FEATURES, "context": ["age", "night"]}
+    with rolf.open_experiment("memory://", "crowd", **settings) as crowd:
+        crowd.warm_up()
+        crowd.tell(crowd.ask(context=[0.3, 1.0]), 1.0)
 
 
 def test_warming_up_takes_policies_and_options(monkeypatch):

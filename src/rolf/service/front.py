@@ -23,6 +23,8 @@ from rolf.service.problems import Problem
 from rolf.service.settings import Settings, is_loopback
 
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+#: what no path has: escaped slashes, backslashes and zeros, and empty parts
+CROOKED = re.compile(rb"%2f|%5c|%00|\\|//", re.IGNORECASE)
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 #: bytes of all headers
 MAX_HEADERS = 32_000
@@ -102,6 +104,8 @@ class Front:
         """Why a request is not even looked at."""
         if sum(len(name) + len(value) for name, value in headers) > MAX_HEADERS:
             return Problem("headers-too-large", f"more than {MAX_HEADERS} bytes of headers")
+        if CROOKED.search(scope.get("raw_path", b"")):
+            return Problem("not-found", "no path has escaped slashes or empty parts")
         length = _header(headers, b"content-length")
         if length is not None and length.isdigit() and int(length) > self._settings.max_body:
             return Problem("too-large", f"more than {self._settings.max_body} bytes")
@@ -123,12 +127,13 @@ class Front:
                 async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(408, "the body did not arrive in time") from None
+                words = "the body did not arrive in time"
+                raise HTTPException(408, words, {"Connection": "close"}) from None
             if message["type"] == "http.request":
                 size += len(message.get("body", b""))
                 finished = not message.get("more_body", False)
                 if size > limit:
-                    raise HTTPException(413, f"more than {limit} bytes")
+                    raise HTTPException(413, f"more than {limit} bytes", {"Connection": "close"})
             return message
 
         return limited
