@@ -107,7 +107,7 @@ def test_rewards_are_told_all_or_none(client):
     answer = client.post("/v1/experiments/none/tell", json={"rewards": both})
     problem(answer, 409, "already-told")
     assert client.get("/v1/experiments/none").json()["told"] == 1
-    problem(client.tell({"id": "nobody-1"}, 1.0, "none"), 404, "not-found")
+    problem(client.tell({"id": "nobody-1"}, 1.0, "none"), 404, "unknown-decision")
 
 
 @stores
@@ -297,7 +297,7 @@ def test_an_experiment_that_others_delete_and_create_again():
         problem(client.ask(), 404, "not-found")
         with rolf.open_experiment(url, "one", features=FEATURES[:2], policy="ucb") as other:
             decision = other.ask()
-            problem(client.tell(old, 1.0), 404, "not-found")
+            problem(client.tell(old, 1.0), 404, "unknown-decision")
             assert client.tell({"id": decision.id}, 1.0).json()["new"] == 1
             assert client.get("/v1/experiments/one").json()["arms"] == 2
             rolf.delete_experiment(url, "one", confirm="one")
