@@ -17,7 +17,8 @@ from browser import CHROMIUM, needs_chromium
 from rolf.testing.service import RunningService
 from stores import make_url
 
-PAGE = Path(__file__).parent.parent / "docs" / "clients.md"
+ROOT = Path(__file__).parent.parent
+PAGE, README = ROOT / "docs" / "clients.md", ROOT / "README.md"
 ADDRESS = "http://127.0.0.1:8000"
 
 
@@ -27,9 +28,9 @@ def running():
         yield service
 
 
-def blocks(language, service):
-    """The blocks of a language, with the address and the database of the service."""
-    found = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+def blocks(language, service, page=PAGE):
+    """The blocks of a language, with the address of the service."""
+    found = re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     assert found
     return [each.replace(ADDRESS, service.url) for each in found]
 
@@ -40,6 +41,9 @@ def test_python(running, monkeypatch, capsys):
     for code in blocks("python", running):
         exec(compile(code, str(PAGE), "exec"), space)
     assert "Counts(asked=5, told=2)" in capsys.readouterr().out
+    (code,) = blocks("python service", running, README)
+    exec(compile(code, str(README), "exec"), space | {"key": running.key})
+    assert space["banner"].counts() == (6, 3)
     space["service"].close()
 
 
