@@ -7,6 +7,15 @@ import pytest
 from stores import KINDS, make_url
 
 
+@pytest.fixture(scope="session")
+def running():
+    """A service in a process of its own, with SQLite."""
+    from rolf.testing.service import RunningService
+
+    with RunningService(make_url("sqlite"), "--rate", "0") as service:
+        yield service
+
+
 @pytest.fixture(params=KINDS)
 def url(request):
     """The URL of an empty database, of every kind."""

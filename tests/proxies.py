@@ -15,7 +15,8 @@ class Proxy:
     """Forwards requests, except where ``faults`` says otherwise for the next one.
 
     A fault is BEFORE, AFTER, None for a request that goes well, or an answer that the proxy gives
-    itself: a status and headers. ``seen`` has the method, path and headers of every request.
+    itself: a status, headers and perhaps a body. ``seen`` has the method, path and headers of every
+    request.
     """
 
     def __init__(self, port):
@@ -33,7 +34,8 @@ class Proxy:
                     self.close_connection = True
                     return
                 if isinstance(fault, tuple):
-                    self.reply(fault[0], fault[1].items(), b"<html>not JSON</html>")
+                    status, headers, *body = fault
+                    self.reply(status, headers.items(), "".join(body).encode())
                     return
                 connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
                 connection.request(self.command, self.path, body, dict(self.headers))

@@ -14,18 +14,10 @@ import pytest
 
 import rolf
 from browser import CHROMIUM, needs_chromium
-from rolf.testing.service import RunningService
-from stores import make_url
 
 ROOT = Path(__file__).parent.parent
 PAGE, README = ROOT / "docs" / "clients.md", ROOT / "README.md"
 ADDRESS = "http://127.0.0.1:8000"
-
-
-@pytest.fixture(scope="module")
-def running():
-    with RunningService(make_url("sqlite")) as service:
-        yield service
 
 
 def blocks(language, service, page=PAGE):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rolf.client.problems import error_of, retry_after
-from rolf.errors import ServiceError, ServiceUnavailable
+from rolf.errors import RolfError, ServiceError, ServiceUnavailable
 
 if TYPE_CHECKING:
     import httpx
@@ -70,6 +70,10 @@ def exchange(call: Call[T], seconds: float) -> Exchange[T]:
             request = call.send(received)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            if received is None or isinstance(error, RolfError):
+                raise
+            raise ServiceError(f"the answer to {request.path} is not one of rolf's") from error
         received = yield from _attempts(request, seconds)
 
 
@@ -117,9 +121,8 @@ def _may_have_arrived(outcome: httpx.Response | httpx.HTTPError) -> bool:
     return not isinstance(outcome, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
 
 
-def _unavailable(outcome: httpx.Response | httpx.HTTPError, remark: str) -> Exception:
+def _unavailable(outcome: httpx.Response | httpx.HTTPError, remark: str) -> RolfError:
     if isinstance(outcome, Exception):
         reason = str(outcome) or type(outcome).__name__
         return ServiceUnavailable(f"the service cannot be reached ({reason}); {remark}")
-    error = error_of(outcome)
-    return type(error)(f"{error}; {remark}")
+    return ServiceUnavailable(f"{error_of(outcome)}; {remark}")

@@ -62,6 +62,8 @@ def _invalid(problems: Any, text: str) -> InvalidArgument:
     """The error of a request that is not valid, with the message that the service gives it."""
     found = []
     for each in problems if isinstance(problems, list) else ():
+        if not isinstance(each, dict):
+            continue
         where = str(each.get("where")).removeprefix("body.").removeprefix("query.")
         message = str(each.get("message"))
         got, separator, wanted = message.removeprefix(f"{where}: got ").rpartition(", wanted ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
@@ -30,8 +31,7 @@ class Line:
         self.url = url
         self.timeout = timeout
         self._headers = dict(headers)
-        self._process = 0
-        self._client: httpx.Client | None = None
+        self._clients: dict[int, httpx.Client] = {}  # by process: a fork has connections of its own
         self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient]
         self._loops = WeakKeyDictionary()
 
@@ -74,9 +74,13 @@ class Line:
     def _sync_client(self) -> httpx.Client:
         import httpx
 
-        if self._client is None or self._process != os.getpid():  # a fork has its own connections
-            self._client, self._process = httpx.Client(**self._settings()), os.getpid()
-        return self._client
+        client = self._clients.get(os.getpid())
+        if client is None:
+            new = httpx.Client(**self._settings())
+            client = self._clients.setdefault(os.getpid(), new)
+            if client is not new:  # another thread was faster
+                new.close()
+        return client
 
     def _async_client(self) -> httpx.AsyncClient:
         import asyncio
@@ -96,12 +100,13 @@ class Line:
 
     def close(self) -> None:
         """Close the connections of this process; calls open new ones."""
-        client, self._client = self._client, None
-        if client is not None and self._process == os.getpid():
+        client = self._clients.pop(os.getpid(), None)
+        if client is not None:
             client.close()
 
     def __del__(self) -> None:
-        self.close()
+        with suppress(Exception):  # when the interpreter ends, not much is left of it
+            self.close()
 
     async def aclose(self) -> None:
         """Close the connections of this event loop too."""

@@ -31,7 +31,8 @@ def connect(url: str, key: str | None = None, *, timeout: float = 30.0) -> Servi
     Args:
         url: of the service, such as ``https://decisions.example.com``.
         key: an API key, as ``rolf keys new`` prints it; the variable ROLF_KEY by default.
-        timeout: seconds after which a call gives up, all its attempts together.
+        timeout: seconds after which a request is given up, all its attempts together. Calls that
+            take several requests, such as an ask for thousands of decisions, may take longer.
     """
     require("httpx", "a client of the service")
     headers = {"User-Agent": f"rolf/{__version__}", "Accept": "application/json"}
