@@ -97,13 +97,6 @@ def test_after_warming_up_nothing_is_loaded(policy):
         assert not passes.buffer
 
 
-def test_experiments_with_contexts_warm_up():
-    settings = {"features": FEATURES, "context": ["age", "night"]}
-    with rolf.open_experiment("memory://", "crowd", **settings) as crowd:
-        crowd.warm_up()
-        crowd.tell(crowd.ask(context=[0.3, 1.0]), 1.0)
-
-
 def test_warming_up_takes_policies_and_options(monkeypatch):
     monkeypatch.setattr(warming, "_warm", set())
     rolf.warm_up("rolf-bayes", options={"rewards": "binary", "rule": "sample"})

@@ -67,6 +67,10 @@ def serve(
     burst: Annotated[
         int | None, typer.Option(help="Requests of a key at once.", show_default="2000")
     ] = None,
+    drain: Annotated[
+        float | None,
+        typer.Option(help="Seconds to go on after the signal to end.", show_default="0"),
+    ] = None,
     shutdown_grace: Annotated[
         float | None,
         typer.Option(help="Seconds for requests in flight at the end.", show_default="20"),
@@ -99,6 +103,7 @@ def serve(
         "max_batch": max_batch,
         "rate": rate,
         "burst": burst,
+        "drain": drain,
         "shutdown_grace": shutdown_grace,
         "public_metrics": public_metrics,
         "log_level": log_level,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rolf.arms.table import Arms
 from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.policies.arrays import copied
 from rolf.policies.base import Policy
@@ -86,10 +87,9 @@ def _rehearse(policy: Policy, state: Any) -> None:
     double = object.__new__(type(policy))
     vars(double).update(vars(policy), _state=state, _pending={}, _rng=np.random.default_rng(0))
     table: dict[str, Any] = {}
-    if policy.context is not None:
-        table = {"context": np.zeros(len(policy.context.names))}
-    elif policy.varying:
+    if policy.varying:  # also by a context: then the features are products with its entries
         table = {"features": policy._typical_features()}
+        vars(double).update(context=None, arms=Arms(table["features"], None))
     low, high = policy.reward_range
     for round in range(2 * min(policy.arms.count, 10)):
         decision = Policy.ask(double, **table)
@@ -97,8 +97,8 @@ def _rehearse(policy: Policy, state: Any) -> None:
         double._pending[decision.id] = Pending(choice._replace(matched=True), row)
         Policy.tell(double, decision, min(max(float(round % 2), low), high))
     with suppress(RolfError):  # not every policy can
-        rows = {name: rows[:2] if rows.ndim == 2 else [rows] * 2 for name, rows in table.items()}
-        Policy.learn(double, policy.arms.labels[:2], [max(low, 0.0), min(high, 1.0)], **rows)
+        rows = {name: rows[:2] for name, rows in table.items()}
+        Policy.learn(double, double.arms.labels[:2], [max(low, 0.0), min(high, 1.0)], **rows)
     Policy.estimates(double, **table)
     Policy.probabilities(double, **table, draws=2)
     rebuild(policy.params, state)

@@ -45,6 +45,8 @@ def create_app(settings: Settings, *, demo: bool = False) -> App:
     """The service as an ASGI application; opens the database. ``demo``: with an experiment that
     goes on by itself."""
     handles = Handles(settings.storage, settings.storage_timeout, settings.max_open)
+    if not settings.insecure_local:
+        handles.store.key("")  # raises if this storage keeps none
     service = Service(settings, handles, Metrics())
 
     @asynccontextmanager

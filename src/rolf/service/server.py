@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -22,7 +24,8 @@ from rolf.service.settings import Settings
 
 
 class Server(uvicorn.Server):
-    """A server that says where it listens, and no longer claims to be ready when it ends."""
+    """A server that says where it listens. Told to end, it first says that it is no longer ready,
+    so that a load balancer can take notice, and then finishes what it has begun."""
 
     def __init__(
         self, config: uvicorn.Config, service: Service, ready: Callable[[str], None]
@@ -30,12 +33,22 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._service = service
         self._ready = ready
+        self._end = math.inf
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        if self._service.closing:
+            self.should_exit = self.force_exit = True  # told twice
+        self._service.closing = True
+        self._end = time.monotonic() + self._service.settings.drain
+
+    async def on_tick(self, counter: int) -> bool:
+        return await super().on_tick(counter) or time.monotonic() >= self._end
 
     async def shutdown(self, sockets: Any = None) -> None:
         self._service.closing = True

@@ -34,6 +34,8 @@ class Settings:
         receive_timeout: seconds that a client may take to send a request, or to take in a part of
             the answer.
         keep_alive: seconds for which a connection without requests is kept.
+        drain: seconds for which requests are still taken after the signal to end, while ``/readyz``
+            says that the service is not ready.
         shutdown_grace: seconds that requests in flight get to finish.
         storage_timeout: seconds after which a call gives up waiting for the database.
         max_connections: connections at a time.
@@ -52,6 +54,7 @@ class Settings:
     burst: int = 2_000
     receive_timeout: float = 20.0
     keep_alive: float = 30.0
+    drain: float = 0.0
     shutdown_grace: float = 20.0
     storage_timeout: float = 10.0
     max_connections: int = 1_000
@@ -67,7 +70,8 @@ class Settings:
             whole(name, getattr(self, name), 1)
         for name in ("receive_timeout", "keep_alive", "storage_timeout"):
             between(name, getattr(self, name), 0.0, 1e6)
-        between("shutdown_grace", self.shutdown_grace, 0.0, 1e6, inclusive=True)
+        for name in ("drain", "shutdown_grace"):
+            between(name, getattr(self, name), 0.0, 1e6, inclusive=True)
         one_of("log_level", self.log_level, *LEVELS)
         if self.insecure_local and not is_loopback(self.host):
             wanted = "127.0.0.1, ::1 or localhost: --insecure-local is for this machine alone"
