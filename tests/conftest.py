@@ -16,6 +16,16 @@ def running():
         yield service
 
 
+@pytest.fixture
+def proxy(running):
+    """A way to the service on which requests and answers can be lost."""
+    from proxies import Proxy
+
+    proxy = Proxy(running.port)
+    yield proxy
+    proxy.close()
+
+
 @pytest.fixture(params=KINDS)
 def url(request):
     """The URL of an empty database, of every kind."""
