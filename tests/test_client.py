@@ -251,6 +251,11 @@ def test_arms_with_names_and_cells(service, tmp_path):
     with pytest.raises(InvalidArgument, match="arms that are new"):
         experiment.add_arms(frame)
     assert new(service, policy="ucb").add_arms([[1.0, 1.0], [2.0, 2.0]]) == [3, 4]
+    numbered = pandas.DataFrame({"width": [1.0, 2.0, 3.0]}, index=[10, 20, 30])
+    experiment = new(service, numbered, policy="ucb")
+    assert experiment.ask(available=[20]).arm == 20
+    assert experiment.add_arms(pandas.DataFrame({"width": [4.0]}, index=[40])) == [40]
+    assert list(experiment.estimates().index) == [10, 20, 30, 40]
     with pytest.raises(InvalidArgument, match="its file"):
         new(service, "nowhere.csv")
 
