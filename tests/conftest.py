@@ -36,3 +36,34 @@ def url(request):
 def shared_url(request):
     """The URL of a database that several processes can share."""
     return make_url(request.param)
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A client of a service with two experiments, mine and other."""
+    from served import service  # which needs more than other tests
+
+    with service(max_body=100_000, rate=0.0) as client:
+        client.url = client.app.state.service.settings.storage
+        client.make("mine")
+        client.make("other")
+        yield client
+
+
+@pytest.fixture(scope="module")
+def routes(client):
+    """Every route that needs a key, from the description: method, path, and its scope."""
+    paths = client.get("/openapi.json").json()["paths"]
+    found = [
+        (method.upper(), path, operation["x-scope"])
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+        if operation.get("security")
+    ]
+    assert len(found) >= 20
+    for path, operations in paths.items():
+        assert all("security" in each for each in operations.values()) or path in (
+            "/healthz",
+            "/readyz",
+        )
+    return found

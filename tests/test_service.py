@@ -211,6 +211,8 @@ def test_arms_of_a_status_can_be_found(client):
     against = client.get(place, params={"control": "arm 3"}).json()
     assert against["uplift"]["control"] == "arm 3"
     problem(client.get(place, params={"control": "nix"}), 422, "invalid")
+    misspelt = problem(client.get(place, params={"timelin": "true"}), 422, "invalid")
+    assert "timeline" in misspelt["detail"]
     estimates = client.get("/v1/experiments/forty/estimates").json()["arms"]
     assert len(estimates) == 40
     assert estimates[0]["low"] < estimates[0]["posterior_mean"] < estimates[0]["high"]

@@ -21,7 +21,7 @@ from rolf.service.handles import Handles, unknown
 from rolf.service.keys import FORM, LOCAL, Scope, allows, check_key
 from rolf.service.limits import Buckets
 from rolf.service.metrics import Metrics
-from rolf.service.problems import Problem
+from rolf.service.problems import Problem, invalid
 from rolf.service.results import Results
 from rolf.service.settings import Settings
 
@@ -168,10 +168,15 @@ class Route(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Any]:
         handle = super().get_route_handler()
         takes_body = self.body_field is not None
+        known = {field.alias for field in self.dependant.query_params}
 
         async def strict(request: Request) -> Response:
             service: Service = request.app.state.service
             service.refuse_at_once(request.headers.get("authorization"))
+            for name in request.query_params if request.scope["query_string"] else ():
+                if name not in known:
+                    words = f"there is no such parameter; known are {', '.join(sorted(known))}"
+                    raise invalid(f"query.{name}", words if known else "there are no parameters")
             if not takes_body:
                 plain: Response = await handle(request)
                 return plain

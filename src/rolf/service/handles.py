@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from rolf.errors import RolfWarning, UnknownExperiment
+from rolf.errors import RolfError, RolfWarning, UnknownExperiment
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.opening import open_experiment
 from rolf.experiments.storage.base import check_exists
 from rolf.experiments.storage.urls import connect
+from rolf.policies.catalogue import DEFAULT_POLICY
+from rolf.policies.warm import warm_up
 
 T = TypeVar("T")
 
@@ -78,9 +81,8 @@ class Handles:
         try:
             if self.store.record(name) is None:
                 raise unknown(name)
-            with self._warnings:
-                experiment = open_experiment(self.url, name, timeout=self.timeout)
-                experiment.warm_up()
+            experiment = open_experiment(self.url, name, timeout=self.timeout)
+            experiment.warm_up()
             return experiment
         except UnknownExperiment:
             raise unknown(name) from None
@@ -102,6 +104,14 @@ class Handles:
             warnings.simplefilter("always", RolfWarning)
             yield notes
         notes += [str(each.message) for each in caught if issubclass(each.category, RolfWarning)]
+
+    def warm_up(self) -> None:
+        """Compile, or load, what the policies of experiments call, before anybody waits."""
+        warm_up(DEFAULT_POLICY)
+        records = [self.store.record(name) for name in self.store.names()[: self._most]]
+        for policy, options in {(each.policy, each.options) for each in records if each}:
+            with suppress(RolfError):  # it is told to whoever uses the experiment
+                warm_up(policy, options=json.loads(options))
 
     def _keep(self, name: str, experiment: Experiment) -> None:
         with self._lock:

@@ -14,7 +14,6 @@ from typing import Any
 import uvicorn
 
 from rolf.experiments.storage.urls import shown
-from rolf.policies.warm import warm_up
 from rolf.service import logs
 from rolf.service.app import create_app
 from rolf.service.core import Service
@@ -64,8 +63,8 @@ def serve(settings: Settings, ready: Callable[[str], None], *, demo: bool = Fals
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rolf-demo-"))
             storage = f"sqlite:///{folder}/demo.db"
             settings = replace(settings, storage=storage, insecure_local=True)
-        warm_up("rolf-bayes")  # before anybody waits
         app = create_app(settings, demo=demo)
+        app.state.service.handles.warm_up()
         log(logging.INFO, "starting", storage=shown(settings.storage), host=settings.host)
         Server(_config(app, settings), app.state.service, ready).run()
     log(logging.INFO, "stopped")

@@ -16,7 +16,15 @@ router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
 TYPES = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 
 
-@router.get("/log", response_class=StreamingResponse, openapi_extra=needs("read"))
+LINES = {"schema": {"type": "string"}}
+
+
+@router.get(
+    "/log",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/x-ndjson": LINES, "text/csv": LINES}}},
+    openapi_extra=needs("read"),
+)
 def export_log(
     caller: Calling,
     name: str,

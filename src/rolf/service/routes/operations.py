@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, PlainTextResponse
 
 from rolf.errors import StorageError
 from rolf.service import metrics
@@ -37,7 +37,12 @@ def readyz(request: Request) -> Response:
     return answer({"status": "ok"})
 
 
-@router.get("/metrics", tags=["operations"], openapi_extra=needs("read"))
+@router.get(
+    "/metrics",
+    tags=["operations"],
+    openapi_extra=needs("read"),
+    response_class=PlainTextResponse,
+)
 def show_metrics(caller: Calling) -> Response:
     """Numbers for Prometheus."""
     service = caller.service
