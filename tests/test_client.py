@@ -24,7 +24,7 @@ from rolf.errors import (
     InvalidArgument,
     UnknownExperiment,
 )
-from rolf.testing.service import add_key
+from rolf.testing.service import add_key, free_port
 
 FEATURES = [[0.0, 1.0], [1.0, 0.5], [0.3, 0.2]]
 NAMED = pandas.DataFrame(
@@ -280,6 +280,12 @@ def test_keys(running, monkeypatch):
     assert service.experiment(name).ask().arm in (0, 1, 2)
     for shown in (repr(service), repr(service.experiment(name)), str(vars(experiment))):
         assert running.key not in shown
+
+
+def test_no_proxy_leads_to_this_machine(running, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
+    with rolf.connect(running.url, running.key, timeout=2.0) as service:
+        service.experiments()
 
 
 def test_errors_do_not_show_the_key(proxy, running):

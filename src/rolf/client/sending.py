@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from rolf.client.exchange import Attempt, Call, exchange
@@ -22,6 +23,7 @@ T = TypeVar("T")
 
 #: seconds for which an idle connection is kept: servers close theirs after about five
 KEPT = 3.0
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Line:
@@ -95,8 +97,12 @@ class Line:
     def _settings(self) -> dict[str, Any]:
         import httpx
 
-        limits = httpx.Limits(max_connections=None, keepalive_expiry=KEPT)
-        return {"base_url": self.url, "headers": self._headers, "limits": limits}
+        return {
+            "base_url": self.url,
+            "headers": self._headers,
+            "limits": httpx.Limits(max_connections=None, keepalive_expiry=KEPT),
+            "trust_env": urlsplit(self.url).hostname not in LOOPBACK,  # no proxy leads back here
+        }
 
     def close(self) -> None:
         """Close the connections of this process; calls open new ones."""

@@ -8,8 +8,8 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from rolf.experiments.storage.urls import connect
@@ -50,16 +50,21 @@ class RunningService:
         """Wait until the service is ready."""
         end = time.monotonic() + seconds
         while True:
-            try:
-                with urllib.request.urlopen(f"{self.url}/readyz", timeout=5.0):
-                    return
-            except (urllib.error.URLError, OSError):
-                if self.process.poll() is not None:
-                    code = self.process.returncode
-                    raise RuntimeError(f"rolf serve ended with status {code}") from None
-                if time.monotonic() > end:
-                    raise
+            if self.process.poll() is not None:
+                raise RuntimeError(f"rolf serve ended with status {self.process.returncode}")
+            if self._ready():
+                return
+            if time.monotonic() > end:
+                raise RuntimeError(f"rolf serve is not ready after {seconds:g} s")
             time.sleep(0.02)
+
+    def _ready(self) -> bool:
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=5.0)) as connection:
+            try:
+                connection.request("GET", "/readyz")
+                return connection.getresponse().status == 200
+            except (OSError, HTTPException):
+                return False
 
     def kill(self) -> None:
         """End the process at once, as a crash does."""
