@@ -7,10 +7,11 @@ that keep browsers safe.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import re
+import secrets
 import time
-import uuid
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,6 +24,8 @@ from rolf.service.problems import Problem
 from rolf.service.settings import Settings, is_loopback
 
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+#: ids of requests that have none: of the process, and their numbers
+PROCESS, NUMBERS = secrets.token_hex(12), itertools.count(1)
 #: what no path has: escaped slashes, backslashes and zeros, and empty parts
 CROOKED = re.compile(rb"%2f|%5c|%00|\\|//", re.IGNORECASE)
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
@@ -194,7 +197,7 @@ def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
     given = _header(headers, b"x-request-id")
     if given is not None and REQUEST_ID.fullmatch(given):
         return given.decode()
-    return uuid.uuid4().hex
+    return f"{PROCESS}{next(NUMBERS):08x}"
 
 
 def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes | None:
