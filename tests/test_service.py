@@ -10,6 +10,7 @@ import threading
 import pytest
 
 import rolf
+from rolf.experiments.storage.base import PART
 from rolf.experiments.transfer import import_log
 from rolf.testing.storage import current_state, folded_state
 from served import FEATURES, ROWS, problem, service
@@ -222,16 +223,16 @@ def test_arms_of_a_status_can_be_found(client):
 
 
 @stores
-def test_a_streamed_log_is_an_exported_one(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr("rolf.experiments.storage.base.PART", 10)
+def test_a_streamed_log_is_an_exported_one(kind, tmp_path):
     url = make_url(kind)
     with service(url=url) as client:
         rows = [{"arm": "=1+1", "x": 1.0}, {"arm": "b, or c", "x": 2.0}]
         client.make(arms=rows, features=None)
         assert client.get("/v1/experiments/one/log").text == ""
-        decisions = client.ask(n=25).json()["decisions"]
-        for decision in decisions[::2]:
-            client.tell(decision, 0.5)
+        decisions = client.ask(n=PART).json()["decisions"]
+        decisions += client.ask(n=PART // 2).json()["decisions"]
+        rewards = [{"id": decision["id"], "reward": 0.5} for decision in decisions[::2]]
+        client.post("/v1/experiments/one/tell", json={"rewards": rewards})
         right = {"id": decisions[0]["id"], "reward": 1.0, "reason": "wrong"}
         client.post("/v1/experiments/one/correct", json=right)
         lines = client.get("/v1/experiments/one/log").text.splitlines()
@@ -240,9 +241,9 @@ def test_a_streamed_log_is_an_exported_one(kind, tmp_path, monkeypatch):
     rows = [json.loads(line) for line in lines]
     assert [row["id"] for row in rows] == [decision["id"] for decision in decisions]
     assert rows[0]["reward"] == 1.0
-    assert sum(row["reward"] is None for row in rows) == 12
+    assert sum(row["reward"] is None for row in rows) == 3 * PART // 4
     table = list(csv.DictReader(io.StringIO(text)))
-    assert len(table) == 25
+    assert len(table) == 3 * PART // 2
     path = tmp_path / "log.csv"
     path.write_text(text)
     original = rolf.open_experiment(url, "one")

@@ -17,7 +17,7 @@ class Results:
     """
 
     LONG = 0.1
-    MOST = 200
+    MOST = 20  # they may be large
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -30,7 +30,6 @@ class Results:
             if known is not None:
                 return known[0]  # type: ignore[no-any-return]
             computing = self._computing.setdefault(key, threading.Lock())
-        arrived = time.monotonic()
         with computing:
             with self._lock:
                 known = self._fresh(key)
@@ -41,10 +40,10 @@ class Results:
                 result = compute()
                 took = time.monotonic() - began
                 with self._lock:
+                    now = time.monotonic()
+                    self._known = {k: v for k, v in self._known.items() if v[0] > now and k != key}
                     if took > self.LONG:
-                        self._known[key] = (arrived + 6.0 * took, result)
-                    else:
-                        self._known.pop(key, None)
+                        self._known[key] = (now + 5.0 * took, result)
                     while len(self._known) > self.MOST:
                         self._known.pop(next(iter(self._known)))
                 return result
