@@ -1,12 +1,13 @@
 # make run        the environment, the install, and the main job: results into out/
 # make test       the environment, the install, and every check that ends in five minutes
 # make test-slow  the tests that take longer, some of them with bounds checks in compiled code
+# make soak       ten minutes of decisions over HTTP, and whether the server's memory stays flat
 # make docs       every figure of the documentation again, then the site, in site/
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed.stamp
 
-.PHONY: run test test-slow bounds docs figures lint types imports unit bench peers format clean
+.PHONY: run test test-slow bounds docs figures lint types imports unit bench soak peers format clean
 
 run: $(INSTALLED)
 	$(BIN)/rolf compile
@@ -62,6 +63,10 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/rounds.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/storage.py
+	$(BIN)/python benchmarks/service.py
+
+soak: $(INSTALLED)
+	$(BIN)/python benchmarks/service.py --soak 600
 
 # Other libraries stay out of our environment: they are measured, never depended on.
 peers: .venv-peers/installed.stamp

@@ -9,6 +9,25 @@ from stores import KINDS, make_url
 from watching import SOON, Service, make_experiments
 
 
+@pytest.fixture(scope="session")
+def running():
+    """A service in a process of its own, with SQLite."""
+    from rolf.testing.service import RunningService
+
+    with RunningService(make_url("sqlite"), "--rate", "0") as service:
+        yield service
+
+
+@pytest.fixture
+def proxy(running):
+    """A way to the service on which requests and answers can be lost."""
+    from proxies import Proxy
+
+    proxy = Proxy(running.port)
+    yield proxy
+    proxy.close()
+
+
 @pytest.fixture(params=KINDS)
 def url(request):
     """The URL of an empty database, of every kind."""

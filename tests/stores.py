@@ -7,6 +7,7 @@ import functools
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 from pathlib import Path
@@ -60,3 +61,26 @@ def make_url(kind):
     if kind == "sqlite":
         return f"sqlite:///{quick_folder('rolf-db')}/experiments.db"
     return postgres_url()
+
+
+class Restarts:
+    """A server of PostgreSQL that crashes from time to time; nothing for SQLite."""
+
+    def __init__(self, kind):
+        self.server = start_server() if kind == "postgresql" else None
+        self.url = self.server.get_uri() if self.server else make_url(kind)
+        if self.server:
+            with psycopg.connect(self.url, autocommit=True) as connection:
+                connection.execute("ALTER SYSTEM SET fsync = off")  # the machine does not crash
+                connection.execute("SELECT pg_reload_conf()")
+
+    def crash(self):
+        if self.server:
+            process = self.server.get_postmaster_info().process
+            process.send_signal(signal.SIGQUIT)
+            process.wait(30)
+            self.server.ensure_postgres_running()
+
+    def end(self):
+        if self.server:
+            self.server.cleanup()

@@ -19,6 +19,8 @@ from rolf.sweeps.config import KEYS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+#: pages, and blocks of others, that need a running service: test_docs_clients.py runs them
+SERVED, SERVICE = ["clients.md"], "service"
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -28,14 +30,16 @@ def blocks(path):
 
 
 #: tests/test_cluster.py starts the cluster of that page
-HERE = [page for page in PAGES if page.name != "cluster.md"]
+HERE = [page for page in PAGES if page.name not in ("cluster.md", *SERVED)]
 
 
 @pytest.mark.parametrize("page", HERE, ids=lambda p: p.name)
 def test_page(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     space = {"__name__": "__main__"}
-    for _, code in blocks(page):
+    for kind, code in blocks(page):
+        if kind == SERVICE:
+            continue
         exec(compile(code, str(page), "exec"), space)
     for code in SHELL.findall(page.read_text()):
         if re.search(r"^rolf ", code, re.MULTILINE):

@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import random
 import shutil
-import signal
 import time
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from rolf.errors import StorageUnavailable
 from rolf.experiments.storage import postgres, postgres_pool
 from rolf.experiments.storage.base import CORRECTION, DECISION, HISTORY, REWARD, Row, log_rows
 from rolf.testing.storage import create_experiment, current_state, folded_state
-from stores import make_url, postgres_url, quick_folder, server, start_server
+from stores import Restarts, postgres_url, quick_folder, server
 
 KILLS = int(os.environ.get("ROLF_KILLS", "2000"))
 
@@ -69,29 +68,6 @@ def wait_for(path):
     deadline = time.monotonic() + 30.0
     while time.monotonic() < deadline and not (path.exists() and path.stat().st_size):
         time.sleep(0.002)
-
-
-class Restarts:
-    """A server of PostgreSQL that crashes from time to time; nothing for SQLite."""
-
-    def __init__(self, kind):
-        self.server = start_server() if kind == "postgresql" else None
-        self.url = self.server.get_uri() if self.server else make_url(kind)
-        if self.server:
-            with psycopg.connect(self.url, autocommit=True) as connection:
-                connection.execute("ALTER SYSTEM SET fsync = off")  # the machine does not crash
-                connection.execute("SELECT pg_reload_conf()")
-
-    def crash(self):
-        if self.server:
-            process = self.server.get_postmaster_info().process
-            process.send_signal(signal.SIGQUIT)
-            process.wait(30)
-            self.server.ensure_postgres_running()
-
-    def end(self):
-        if self.server:
-            self.server.cleanup()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

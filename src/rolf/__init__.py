@@ -6,6 +6,8 @@ if TYPE_CHECKING:
     from rolf import diagnosis, environments, parallel, theory
     from rolf.arms.reading import read_arms
     from rolf.augment import Augmentation
+    from rolf.client.remote import RemoteExperiment
+    from rolf.client.service import Service, connect
     from rolf.errors import RolfError, RolfWarning
     from rolf.evaluation.logs import Log, read_log
     from rolf.evaluation.replay import replay
@@ -59,6 +61,7 @@ _HOMES = {
     "LinUCBVarying": "rolf.policies.linucb_varying",
     "Log": "rolf.evaluation.logs",
     "Policy": "rolf.policies.base",
+    "RemoteExperiment": "rolf.client.remote",
     "Result": "rolf.simulation.results",
     "RoLFBayes": "rolf.policies.rolf_bayes",
     "RoLFBayesVarying": "rolf.policies.rolf_bayes_varying",
@@ -67,9 +70,11 @@ _HOMES = {
     "RoLFVarying": "rolf.policies.rolf_varying",
     "RolfError": "rolf.errors",
     "RolfWarning": "rolf.errors",
+    "Service": "rolf.client.service",
     "Status": "rolf.experiments.status",
     "Sweep": "rolf.sweeps.result",
     "backup": "rolf.experiments.backup",
+    "connect": "rolf.client.service",
     "delete_experiment": "rolf.experiments.opening",
     "diagnosis": "rolf.diagnosis",
     "environments": "rolf.environments",
@@ -112,6 +117,7 @@ __all__ = [
     "LinUCBVarying",
     "Log",
     "Policy",
+    "RemoteExperiment",
     "Result",
     "RoLFBayes",
     "RoLFBayesVarying",
@@ -120,10 +126,12 @@ __all__ = [
     "RoLFVarying",
     "RolfError",
     "RolfWarning",
+    "Service",
     "Status",
     "Sweep",
     "__version__",
     "backup",
+    "connect",
     "delete_experiment",
     "diagnosis",
     "environments",

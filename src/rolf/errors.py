@@ -17,6 +17,9 @@ RolfError
 ├── StorageError             a database operation that failed
 │   ├── UnusableStorage      foreign, damaged or from a newer version; left as it was
 │   └── StorageUnavailable   locked, full or unreachable for now; nothing is half done
+│       └── ServiceUnavailable  the same of a service; asking and telling again is safe
+├── ServiceError             a service that did not do what it was asked
+│   └── AccessDenied         the key is missing, wrong, revoked, or not for this
 └── MissingExtra             an optional dependency is not installed (also an ImportError)
 
 RolfWarning                  the call works, but probably not as intended
@@ -144,6 +147,22 @@ class UnusableStorage(StorageError):
 
 class StorageUnavailable(StorageError):
     """A database that is locked, full or unreachable for now; nothing is half done."""
+
+
+class ServiceUnavailable(StorageUnavailable):
+    """A service that cannot be reached or is too busy for now; nothing is half done.
+
+    What was asked for may have been done all the same. Telling again is safe, and so is asking
+    again with the same ``key``.
+    """
+
+
+class ServiceError(RolfError):
+    """A service that did not do what it was asked."""
+
+
+class AccessDenied(ServiceError):
+    """The key is missing, wrong, revoked, or not for this."""
 
 
 class MissingExtra(RolfError, ImportError):

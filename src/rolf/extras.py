@@ -10,6 +10,7 @@ EXTRAS = {
     "datasketches": "analysis",
     "distributed": "cluster",
     "fastapi": "service",
+    "httpx": "service",
     "matplotlib": "plots",
     "pandas": "all",
     "prometheus_client": "service",

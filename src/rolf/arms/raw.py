@@ -129,7 +129,8 @@ def read_raw(
     labels = table.index or list(range(len(table.rows)))
     if chosen is not None:
         cells = table.columns[chosen]
-        labels = ["" if is_blank(cell) else str(cell) for cell in cells]
+        numbered = isinstance(source, list)  # JSON, where a number is not text
+        labels = [_label(cell, numbered) for cell in cells]
     report = Report(table.name, table.rows, labels, notes=table.notes)
     columns = {
         name: cells
@@ -151,6 +152,13 @@ def read_raw(
         report.check()
     separator = table.cells.layout.separator if table.cells else ""
     return RawTable(columns, chosen, labels, report, table.categorical, separator)
+
+
+def _label(cell: Any, numbered: bool) -> Any:
+    """The name of an arm; numbers are names where they can be told from text."""
+    if is_blank(cell):
+        return ""
+    return cell if numbered and type(cell) is int else str(cell)
 
 
 def _check_labels(report: Report, key: str) -> None:

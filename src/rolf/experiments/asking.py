@@ -70,25 +70,35 @@ class Asks(Part):
         error; if the database fails, it is that of all that wait."""
         try:
             with self._exclusive():
-                caught_up = self._expire()
-                while waiting := [asking for asking in askings if asking.waits]:
-                    self._decide(waiting)
-                if caught_up:  # otherwise this has taken long enough
-                    self._live.snapshot_if_due()
+                self._ask(askings)
         except RolfError as error:
             for asking in askings:
                 if asking.waits:
                     asking.error = error
 
-    def _decide(self, waiting: list[Asking]) -> None:
-        """Make the next decisions, as many as are written at a time."""
+    def _ask(self, askings: Sequence[Asking], rewards: Sequence[Row] = ()) -> bool:
+        """Decide for all; whether these rewards were written with the first decisions."""
+        caught_up = self._expire()
+        written = False
+        while waiting := [asking for asking in askings if asking.waits]:
+            written |= self._decide(waiting, rewards)
+            rewards = ()
+        if caught_up:  # otherwise this has taken long enough
+            self._live.snapshot_if_due()
+        return written
+
+    def _decide(self, waiting: list[Asking], rewards: Sequence[Row] = ()) -> bool:
+        """Make the next decisions, as many as are written at a time. Rewards of other decisions
+        are written with them unless something is in the way; whether they were."""
         made: list[tuple[Asking, list[Row]]] = []
         doubtful = False  # as long as nothing is in the way, requests are taken to be new
+        added: Sequence[Row] = ()
         store, record = self._store, self._record
 
         def next_rows() -> list[Row]:
-            nonlocal doubtful
+            nonlocal doubtful, added
             made.clear()
+            added = () if doubtful else rewards
             for asking in waiting:
                 asking.error = None
             keyed = [asking.request for asking in waiting if asking.request]
@@ -126,13 +136,14 @@ class Asks(Part):
                     if request is not None:
                         rows.append(request.row(decisions))
                         taken.add(request.numbers[0])
-            return rows
+            return [*rows, *added]
 
         self._live.write(next_rows)
         for asking, rows in made:
             self._live.remember(rows)
             asking.decisions += [self._decision(row) for row in rows]
             asking.chosen += [row.arm for row in rows]
+        return bool(added)
 
     def _choose(self, asking: Asking, number: int, most: int, now: float) -> list[Row]:
         replica = self._replica

@@ -16,14 +16,15 @@ from typing import Any, overload
 
 from rolf.errors import ExperimentError, InvalidArgument, RolfError
 from rolf.experiments.arm_changes import ArmChanges
-from rolf.experiments.asking import Asking, Asks
+from rolf.experiments.asking import Asking
 from rolf.experiments.backup import back_up
 from rolf.experiments.beliefs import Beliefs, interrupts_recognised
 from rolf.experiments.live import LiveReplica
 from rolf.experiments.serving import Served
 from rolf.experiments.storage.base import Record, Row, Store, log_rows
 from rolf.experiments.storage.forks import notice_forks
-from rolf.experiments.telling import Rewards, Telling
+from rolf.experiments.telling import Telling
+from rolf.experiments.together import Together
 from rolf.experiments.warm_start import WarmStart
 from rolf.types import Decision
 
@@ -31,7 +32,7 @@ from rolf.types import Decision
 EXPIRY_TIME, EXPIRY_PART = 0.01, 100
 
 
-class Experiment(Asks, Rewards, Beliefs, ArmChanges, WarmStart, Served):
+class Experiment(Together, Beliefs, ArmChanges, WarmStart, Served):
     """Decisions and rewards that are never lost. ``rolf.open_experiment`` opens one.
 
     Several threads may share it, and so may processes that are forked from this one. Close it, or

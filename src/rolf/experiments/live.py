@@ -143,14 +143,9 @@ class LiveReplica:
         They are written part by part, so that nobody has to wait for long. If a part cannot be
         written, the same call again completes it.
         """
-        if len(rewards) <= PART and all(number in self._recent for number in rewards):
-            decisions = [self._recent.pop(number) for number in rewards]
-            whole = self.replica.whole
-            rows = [
-                row.rewarded(REWARD, rewards[row.number], time, whole=whole) for row in decisions
-            ]
-            if self._append(rows):
-                return set(rewards)
+        rows = self.recent_rewards(rewards, time)
+        if rows and self._append(rows):
+            return set(rewards)
         new: set[int] = set()
         rows = self._reward_rows(rewards, REWARD, time)
         for part in _parts(rows):
@@ -161,6 +156,15 @@ class LiveReplica:
         if not rows:
             self.store.settle()  # they are on record, but perhaps not yet on the disk
         return new
+
+    def recent_rewards(self, rewards: dict[int, float], time: float) -> list[Row]:
+        """The rows that give these rewards to decisions that this process has made just now,
+        provided that nobody else has told them; none if other decisions are among them."""
+        if len(rewards) > PART or not all(number in self._recent for number in rewards):
+            return []
+        whole = self.replica.whole
+        decisions = [self._recent.pop(number) for number in rewards]
+        return [row.rewarded(REWARD, rewards[row.number], time, whole=whole) for row in decisions]
 
     def expire(self, numbers: Sequence[int], reward: float, time: float) -> None:
         """Record the default reward of decisions that have none."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -103,6 +104,17 @@ class Status:
     def to_dict(self) -> dict[str, Any]:
         """Plain data that JSON can hold."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Status:
+        """The status that ``to_dict`` turned into plain data; what is unknown is left out."""
+        known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
+        known["arms"] = [ArmStatus(**each) for each in data["arms"]]
+        if data.get("uplift") is not None:
+            known["uplift"] = Uplift(**data["uplift"])
+        if data.get("timeline") is not None:
+            known["timeline"] = [Period(**each) for each in data["timeline"]]
+        return cls(**known)
 
     def __str__(self) -> str:
         lines = [status_text.head(self), *status_text.sentences(self)]

@@ -39,14 +39,7 @@ class Rewards(Part):
     def tell_each(self, tellings: Sequence[Telling]) -> None:
         """Record what all tell. What is wrong with one of them is its own error; if the database
         fails, it is that of all."""
-        good = []
-        for telling in tellings:
-            try:
-                telling.numbered = self._numbered(telling.rewards)
-                if telling.numbered:
-                    good.append(telling)
-            except RolfError as error:
-                telling.error = error
+        good = self._checked(tellings)
         if not good:
             return
         try:
@@ -56,21 +49,26 @@ class Rewards(Part):
             for telling in good:
                 telling.error = telling.error or error
 
-    def _tell(self, tellings: list[Telling]) -> None:
-        together: dict[int, float] = {}
+    def _checked(self, tellings: Sequence[Telling]) -> list[Telling]:
+        """Those that tell something which could be recorded."""
+        good = []
         for telling in tellings:
-            together |= telling.numbered
-        agree = all(together[n] == r for each in tellings for n, r in each.numbered.items())
-        if len(tellings) > 1 and agree:
             try:
-                new = self._live.tell(together, self._now())
+                telling.numbered = self._numbered(telling.rewards)
+                if telling.numbered:
+                    good.append(telling)
+            except RolfError as error:
+                telling.error = error
+        return good
+
+    def _tell(self, tellings: Sequence[Telling]) -> None:
+        together = combined(tellings)
+        if len(tellings) > 1 and together:
+            try:
+                recorded(tellings, self._live.tell(together, self._now()))
+                return
             except DecisionError:  # nothing was recorded: find out whose it is
                 pass
-            else:
-                for telling in tellings:
-                    telling.new = len(new & telling.numbered.keys())
-                    new -= telling.numbered.keys()
-                return
         for telling in tellings:
             try:
                 telling.new = len(self._live.tell(telling.numbered, self._now()))
@@ -122,3 +120,19 @@ class Rewards(Part):
         if not known or number.startswith("0") or len(number) > 18 or int(number) > MAX_COUNT:
             raise unknown_decision(id)
         return int(number)
+
+
+def combined(tellings: Sequence[Telling]) -> dict[int, float]:
+    """All rewards that are told; none if some disagree."""
+    together: dict[int, float] = {}
+    for telling in tellings:
+        together |= telling.numbered
+    agree = all(together[n] == r for each in tellings for n, r in each.numbered.items())
+    return together if agree else {}
+
+
+def recorded(tellings: Sequence[Telling], new: set[int]) -> None:
+    """Note which rewards were new: each counts for the first that told it."""
+    for telling in tellings:
+        telling.new = len(new & telling.numbered.keys())
+        new = new - telling.numbered.keys()

@@ -59,7 +59,7 @@ class ArmRow(Form):
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
     __pydantic_extra__: dict[str, Cell]
-    arm: Annotated[Text, Field(min_length=1)]
+    arm: Annotated[Text, Field(min_length=1)] | Whole
 
 
 class Creation(Form):

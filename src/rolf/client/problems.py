@@ -1,0 +1,94 @@
+"""The errors that a service reports (RFC 9457), as the errors of a local experiment."""
+
+from __future__ import annotations
+
+import email.utils
+import time
+from typing import TYPE_CHECKING, Any
+
+from rolf import errors
+from rolf.errors import (
+    AccessDenied,
+    InvalidArgument,
+    InvalidTable,
+    RolfError,
+    ServiceError,
+    ServiceUnavailable,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+#: the errors that say no more than their message, by the last part of the problem's type
+KINDS: dict[str, type[RolfError]] = {
+    "not-found": errors.UnknownExperiment,
+    "unknown-decision": errors.UnknownDecision,
+    "conflict": errors.ExperimentError,
+    "experiment-exists": errors.DifferentExperiment,
+    "already-told": errors.AlreadyTold,
+    "untold": errors.UntoldDecision,
+    "different-request": errors.DifferentRequest,
+    "paused": errors.ExperimentPaused,
+    "broken-storage": errors.StorageError,
+    "unauthorized": AccessDenied,
+    "forbidden": AccessDenied,
+    "too-many-requests": ServiceUnavailable,
+    "unavailable": ServiceUnavailable,
+}
+#: where an answer does not say, because a gateway has made it
+STATUSES: dict[int, type[RolfError]] = {
+    401: AccessDenied,
+    403: AccessDenied,
+    429: ServiceUnavailable,
+    502: ServiceUnavailable,
+    503: ServiceUnavailable,
+    504: ServiceUnavailable,
+}
+
+
+def error_of(response: httpx.Response) -> RolfError:
+    """The error that an answer reports."""
+    problem = _problem(response)
+    slug = str(problem.get("type", "")).rpartition("/")[2]
+    detail = problem.get("detail") or problem.get("title")
+    path, status = response.request.url.path, response.status_code
+    text = str(detail) if detail else f"the service answered {path} with status {status}"
+    if slug == "invalid":
+        return _invalid(problem.get("errors"), text)
+    return (KINDS.get(slug) or STATUSES.get(status) or ServiceError)(text)
+
+
+def _invalid(problems: Any, text: str) -> InvalidArgument:
+    """The error of a request that is not valid, with the message that the service gives it."""
+    found = []
+    for each in problems if isinstance(problems, list) else ():
+        if not isinstance(each, dict):
+            continue
+        where = str(each.get("where")).removeprefix("body.").removeprefix("query.")
+        message = str(each.get("message"))
+        got, separator, wanted = message.removeprefix(f"{where}: got ").rpartition(", wanted ")
+        error = InvalidArgument(where, got if separator else "something else", wanted)
+        error.args = (message if separator else f"{where}: {message}",)
+        found.append(error)
+    if len(found) > 1:
+        return InvalidTable("the request", found)
+    return found[0] if found else InvalidArgument("the request", text, "a valid one")
+
+
+def _problem(response: httpx.Response) -> dict[str, Any]:
+    try:
+        data = response.json()
+    except ValueError:
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def retry_after(response: httpx.Response) -> float:
+    """How many seconds the service wants to be left alone."""
+    value = response.headers.get("Retry-After", "")
+    if value.isdecimal():
+        return float(value)
+    try:
+        return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+    except (TypeError, ValueError):
+        return 0.0
