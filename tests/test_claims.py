@@ -113,6 +113,7 @@ def bend(regret):
     return (regret[:, 3999] - regret[:, 2999]).mean() / regret[:, 999].mean()
 
 
+@pytest.mark.slow
 def test_rolf_v_is_sublinear_where_ucb_and_linucb_are_linear(varying):
     assert bend(varying["V"]) < 0.35
     for label in ("ucb, tuned", "linucb-varying", "linucb-varying, tuned"):

@@ -163,6 +163,7 @@ def work(url, stop):
         experiment.tell_many([(each, 1.0) for each in decisions[:2]])
 
 
+@pytest.mark.slow
 def test_backups_under_load_are_consistent(shared_url, tmp_path):
     """Each is a beginning of the log; restored, it goes on where it was."""
     experiment = create_experiment(shared_url, policy="ucb")

@@ -41,6 +41,7 @@ def test_observations_one_by_one_match_scikit_learn(seed, size, rows, penalty):
     assert np.allclose(lasso.gram, design.T @ design)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 40))
 def test_from_nothing_equals_one_by_one(seed, size, rows):

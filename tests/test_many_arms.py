@@ -228,6 +228,7 @@ def test_rolf_lasso_is_the_same_with_an_operator(monkeypatch, kind, options):
     check_state(policy, policy._state)
 
 
+@pytest.mark.slow
 def test_a_lasso_that_lost_its_way_finds_it_with_an_operator(monkeypatch):
     """The path from nothing, and coordinate descent, where the inverse is wrong."""
     features, means, rng = problem("plain", 30, 4, seed=4)

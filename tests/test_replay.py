@@ -165,6 +165,7 @@ def test_replay_of_a_learning_policy_is_what_it_does_online(chances):
     assert 0.85 <= np.mean((low <= np.mean(online)) & (np.mean(online) <= high)) <= 0.98
 
 
+@pytest.mark.slow
 def test_bootstrap_covers():
     inside = []
     for seed in range(150):
@@ -191,6 +192,7 @@ def contextual(seed, size=600):
     return Log(arms, chances[rows, arms], rewards, columns)
 
 
+@pytest.mark.slow
 def test_thinning_undoes_what_a_contextual_log_favours():
     """The log's own mean is far above that of a uniform draw, which is 0."""
     values = {"logged": [], "fixed": [], "varying": []}

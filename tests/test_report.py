@@ -102,6 +102,7 @@ def test_the_page_fits_a_phone(reproduced):
     assert text.count("<table>") == text.count('<div class="scroll"><table>')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_the_same_numbers_for_any_number_of_workers(reproduced, tmp_path, jobs):
     reproduce(tmp_path, figure=SOME, **{**SMALL, "jobs": jobs})

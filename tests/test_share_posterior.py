@@ -115,6 +115,7 @@ def policy_log(player, means, rounds, seed, noise=None):
     return arms, rewards
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.02, 0.1])
 @pytest.mark.parametrize("kind", ["real", "binary"])
 def test_features_that_explain_nothing_are_never_trusted(rate, kind):
@@ -133,6 +134,7 @@ def test_features_that_explain_nothing_are_never_trusted(rate, kind):
     assert missed <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["clicks", "normal"])
 @pytest.mark.parametrize("truth", [0.0, 0.5, 0.9, 1.0])
 def test_the_interval_covers_on_logs_of_a_bandit(kind, truth):

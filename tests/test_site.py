@@ -105,6 +105,7 @@ def test_pictures_for_narrow_screens(site):
     assert offered
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_no_page_is_wider_than_a_phone(site):
     pages = sorted(str(page.relative_to(site)) for page in site.rglob("*.html"))

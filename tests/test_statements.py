@@ -107,6 +107,7 @@ def test_no_verdict_hangs_on_the_seed():
     assert {AGREES, DIFFERS} == set(verdicts[0])
 
 
+@pytest.mark.slow
 def test_worst_gaps_cost_about_the_power_that_is_stated():
     """T^(3/4) for RoLF."""
     noise = 1.0
