@@ -26,7 +26,8 @@ from rolf.linalg import argmax, pick, tie_shares
 from rolf.types import Choice, FloatArray, Generator, IntArray
 
 UNSEEN = 1e300  # bound of an arm without rewards; finite, so that ties can be measured
-BLOCK = 1000  # draws at once, so that memory stays bounded
+#: draws at once, and numbers that these may take, so that memory stays bounded
+BLOCK, NUMBERS = 1000, 2**22
 
 
 class Situation(NamedTuple):
@@ -138,10 +139,12 @@ def _sampled_chances(rule: Sampled, now: Situation, draws: int) -> FloatArray:
     """How often each available arm wins among draws of a stream of their own."""
     rng = np.random.default_rng([int(now.clock[0]), draws])
     wins = np.zeros(now.available.size)
-    for start in range(0, draws, BLOCK):
-        drawn = draw(rule.sampler, now, min(BLOCK, draws - start), rng)[now.available]
-        best = drawn == drawn.max(axis=0)
-        wins += (best / best.sum(axis=0)).sum(axis=1)
+    block = max(1, min(BLOCK, NUMBERS // now.features.shape[0]))
+    for start in range(0, draws, block):
+        drawn = draw(rule.sampler, now, min(block, draws - start), rng)[now.available]
+        winners, draw_of = np.nonzero(drawn == drawn.max(axis=0))
+        shares = 1.0 / np.bincount(draw_of)
+        wins += np.bincount(winners, shares[draw_of], wins.size)
     return wins / draws
 
 
