@@ -155,6 +155,7 @@ def ask_in_contexts(url, seed):
             experiment.tell(decision, rng.normal())
 
 
+@pytest.mark.slow
 def test_processes_ask_in_different_contexts(shared_url):
     experiment = create_experiment(shared_url, policy=None, context=NAMES, features=LETTERS)
     spawn = multiprocessing.get_context("spawn")

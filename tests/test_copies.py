@@ -369,6 +369,7 @@ def run(*arguments, code=0, typed=""):
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_backup_restore_list_and_delete_on_the_command_line(path):
     url, copy = f"sqlite:///{path}", path.with_name("copy.db")
     for name in ("one", "two"):

@@ -220,6 +220,7 @@ def test_memory_is_copied():
     assert experiment.status().asked == 0
 
 
+@pytest.mark.slow
 def test_experiments_are_opened_while_a_process_forks():
     stop = threading.Event()
 

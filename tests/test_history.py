@@ -238,6 +238,7 @@ def learn_and_play(url, number):
             play(experiment, 3)
 
 
+@pytest.mark.slow
 def test_processes_learn_the_same_history_once(shared_url):
     create_experiment(shared_url, policy="rolf-bayes").close()
     context = multiprocessing.get_context("spawn")
