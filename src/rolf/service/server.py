@@ -71,7 +71,8 @@ def serve(settings: Settings, ready: Callable[[str], None], *, demo: bool = Fals
 
 
 def _config(app: Any, settings: Settings) -> uvicorn.Config:
-    protocol = type("TimedProtocol", (Protocol,), {"timeout": settings.receive_timeout})
+    limits = {"timeout": settings.receive_timeout, "most": settings.max_connections}
+    protocol = type("LimitedProtocol", (Protocol,), limits)
     return uvicorn.Config(
         app,
         host=settings.host,
@@ -82,7 +83,6 @@ def _config(app: Any, settings: Settings) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=settings.max_connections,
         timeout_keep_alive=max(1, round(settings.keep_alive)),
         timeout_graceful_shutdown=max(1, round(settings.shutdown_grace)),
     )

@@ -1,0 +1,73 @@
+"""Connections to the service, and to its database, that others keep, cut off or lose."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+
+from served import Client, service, wait_until
+
+
+def connected(client):
+    return socket.create_connection((client.base_url.host, client.base_url.port), timeout=20)
+
+
+def begun_ask(client, key):
+    """A connection on which half of an ask was sent."""
+    connection = connected(client)
+    head = (
+        f"POST /v1/experiments/one/ask HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{"
+    )
+    connection.sendall(head.encode())
+    return connection
+
+
+def received(connection):
+    """An answer in JSON."""
+    answer = b""
+    while not answer.endswith(b"}"):
+        part = connection.recv(65_536)
+        assert part, answer
+        answer += part
+    return answer
+
+
+def key_of(client):
+    return client.headers["authorization"].split()[1]
+
+
+# --- too many connections ----------------------------------------------------------------------
+
+
+def test_idle_connections_of_strangers_lock_nobody_out():
+    with service(max_connections=6) as client, contextlib.ExitStack() as stack:
+        client.make()
+        mine = stack.enter_context(connected(client))
+        request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+        mine.sendall(request)
+        assert b" 200 " in received(mine)
+        for _ in range(30):
+            stack.enter_context(connected(client))
+        assert client.get("/healthz").status_code == 200
+        mine.sendall(request)
+        assert b" 200 " in received(mine)
+        assert client.ask().status_code == 200
+        with Client(client.base_url, key_of(client)) as newcomer:
+            assert newcomer.ask().status_code == 200
+
+
+def test_connections_at_work_are_kept_and_new_ones_closed():
+    with service(max_connections=3) as client:
+        client.make()
+        client.get("/healthz", headers={"Connection": "close"})
+        with contextlib.ExitStack() as stack:
+            busy = [stack.enter_context(begun_ask(client, key_of(client))) for _ in range(3)]
+            in_flight = client.app.state.service.metrics.in_flight
+            wait_until(lambda: next(iter(in_flight.collect())).samples[0].value == 3)
+            new = stack.enter_context(connected(client))
+            assert new.recv(1) == b""
+            for each in busy:
+                each.sendall(b"}")
+                assert b" 200 " in received(each)
+        assert client.ask().status_code == 200
