@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 
+import psycopg
+
+from rolf.experiments.storage.urls import connect
 from served import Client, service, wait_until
+from stores import make_url
 
 
 def connected(client):
@@ -71,3 +76,31 @@ def test_connections_at_work_are_kept_and_new_ones_closed():
                 each.sendall(b"}")
                 assert b" 200 " in received(each)
         assert client.ask().status_code == 200
+
+
+# --- a database that loses all connections -----------------------------------------------------
+
+
+def test_a_restart_of_the_database_between_two_requests_is_not_noticed():
+    url = make_url("postgresql")
+    store = connect(url, 5.0)
+    pool = store._pool
+    together = threading.Barrier(4)
+    backends = []
+
+    def work(connection):
+        together.wait(10)
+        backends.append(connection.info.backend_pid)
+
+    threads = [threading.Thread(target=pool.run, args=(work,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(backends)) == 4
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s) AS pid", [backends])
+    before = store.reconnects
+    assert store.record("nobody") is None
+    assert store.reconnects == before + 1
+    store.close()
