@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import logging
 import socket
 import threading
 
@@ -38,6 +40,11 @@ def received(connection):
     return answer
 
 
+def in_flight(client):
+    (metric,) = client.app.state.service.metrics.in_flight.collect()
+    return metric.samples[0].value
+
+
 def key_of(client):
     return client.headers["authorization"].split()[1]
 
@@ -68,14 +75,33 @@ def test_connections_at_work_are_kept_and_new_ones_closed():
         client.get("/healthz", headers={"Connection": "close"})
         with contextlib.ExitStack() as stack:
             busy = [stack.enter_context(begun_ask(client, key_of(client))) for _ in range(3)]
-            in_flight = client.app.state.service.metrics.in_flight
-            wait_until(lambda: next(iter(in_flight.collect())).samples[0].value == 3)
+            wait_until(lambda: in_flight(client) == 3)
             new = stack.enter_context(connected(client))
             assert new.recv(1) == b""
             for each in busy:
                 each.sendall(b"}")
                 assert b" 200 " in received(each)
         assert client.ask().status_code == 200
+
+
+# --- the end -----------------------------------------------------------------------------------
+
+
+def test_a_request_that_the_end_cuts_off_is_told_to_try_again(caplog):
+    caplog.set_level(logging.INFO, "rolf.service")
+    with contextlib.ExitStack() as stack:
+        with service(shutdown_grace=1.0) as client:
+            client.make()
+            slow = stack.enter_context(begun_ask(client, key_of(client)))
+            wait_until(lambda: in_flight(client) == 1)
+        head, _, body = received(slow).partition(b"\r\n\r\n")
+    assert b" 503 " in head.splitlines()[0]
+    assert b"retry-after: 1" in head
+    assert json.loads(body)["type"] == "/problems/unavailable"
+    assert "database" not in body.decode()
+    requests = [each.fields for each in caplog.records if each.msg == "request"]
+    assert (requests[-1]["status"], requests[-1]["problem"]) == (503, "unavailable")
+    assert not any(each.exc_info for each in caplog.records)
 
 
 # --- a database that loses all connections -----------------------------------------------------

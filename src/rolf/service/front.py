@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rolf.service.logs import current_request, log
 from rolf.service.metrics import Metrics
-from rolf.service.problems import Problem
+from rolf.service.problems import RETRY_AFTER, Problem
 from rolf.service.settings import Settings, is_loopback
 
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -92,6 +92,12 @@ class Front:
                 await problem.response(visit.id)(scope, receive, outgoing)
             else:
                 await self._app(scope, self._receiving(receive), outgoing)
+        except asyncio.CancelledError:  # the server ends, and this has taken too long
+            visit.problem = "unavailable"
+            if not visit.status:
+                words = "the service is ending, and this was not finished: try again"
+                problem = Problem("unavailable", words, headers={"Retry-After": str(RETRY_AFTER)})
+                await problem.response(visit.id)(scope, receive, outgoing)
         except Exception as error:
             if not isinstance(error, TimeoutError):  # of a client that does not read
                 log(logging.ERROR, "error", traceback=True, problem=type(error).__name__)
