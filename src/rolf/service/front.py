@@ -18,6 +18,7 @@ from typing import Any
 from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rolf.errors import without_password
 from rolf.service.logs import current_request, log
 from rolf.service.metrics import Metrics
 from rolf.service.problems import RETRY_AFTER, Problem
@@ -46,6 +47,11 @@ SAFE_HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
+
+
+class CutOff(Exception):
+    """An answer that has begun cannot be finished; the connection is closed, so that nobody takes
+    it for the whole."""
 
 
 class Visit:
@@ -98,6 +104,9 @@ class Front:
                 words = "the service is ending, and this was not finished: try again"
                 problem = Problem("unavailable", words, headers={"Retry-After": str(RETRY_AFTER)})
                 await problem.response(visit.id)(scope, receive, outgoing)
+        except CutOff as error:
+            visit.problem = "cut-off"
+            log(logging.WARNING, "cut off", problem=without_password(str(error)))
         except Exception as error:
             if not isinstance(error, TimeoutError):  # of a client that does not read
                 log(logging.ERROR, "error", traceback=True, problem=type(error).__name__)

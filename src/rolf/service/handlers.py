@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 
 from rolf.errors import RolfError
 from rolf.service.core import Caller
+from rolf.service.front import CutOff
 from rolf.service.problems import BY_STATUS, KINDS, LISTED, Problem, problem_of
 
 #: problems that are found before the key is looked at
@@ -44,6 +45,8 @@ async def on_http(request: Request, error: Exception) -> Response:
 
 
 async def on_bug(request: Request, error: Exception) -> Response:
+    if isinstance(error, CutOff):
+        return Response()  # which is not sent: another has begun
     return await _respond(request, problem_of(error))
 
 
