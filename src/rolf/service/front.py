@@ -19,6 +19,7 @@ from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rolf.errors import without_password
+from rolf.service.keys import FORM
 from rolf.service.logs import current_request, log
 from rolf.service.metrics import Metrics
 from rolf.service.problems import RETRY_AFTER, Problem
@@ -32,6 +33,8 @@ CROOKED = re.compile(rb"%2f|%5c|%00|\\|//", re.IGNORECASE)
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 #: bytes of all headers
 MAX_HEADERS = 32_000
+#: characters of the name of an experiment in the log
+MAX_NAME = 100
 
 PAGE_POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -191,7 +194,7 @@ class Front:
             "key": visit.key,
             "method": method,
             "route": route,
-            "experiment": visit.experiment,
+            "experiment": _harmless(visit.experiment),
             "status": visit.status,
             "problem": visit.problem,
             "ms": round(1000.0 * seconds, 2),
@@ -208,10 +211,17 @@ def _policy(path: str) -> Iterable[tuple[bytes, bytes]]:
         yield b"cache-control", b"no-store"
 
 
+def _harmless(name: str | None) -> str | None:
+    """A name as it is logged: not a long one, nor a key that somebody has put in its place."""
+    return None if name is None else FORM.sub(r"rolf_\1_...", name)[:MAX_NAME]
+
+
 def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
     given = _header(headers, b"x-request-id")
     if given is not None and REQUEST_ID.fullmatch(given):
-        return given.decode()
+        text = given.decode()
+        if FORM.search(text) is None:
+            return text
     return f"{PROCESS}{next(NUMBERS):08x}"
 
 
