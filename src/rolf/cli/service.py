@@ -138,7 +138,7 @@ def new_key(
     if as_json:
         print_json({"id": key.id, "scope": scope, "experiment": experiment, "key": text})
         return
-    only = f", for {experiment}" if experiment else ""
+    only = "" if experiment is None else f", for {experiment}"
     typer.echo(f"created: {key.id}, {scope}{only}; the key, which is not shown again: {text}")
 
 
@@ -158,7 +158,7 @@ def list_keys(storage: STORAGE = DEFAULT_STORAGE, as_json: JSON = False) -> None
         [
             key.id,
             key.scope,
-            key.experiment or "all",
+            "all" if key.experiment is None else key.experiment,
             key.note,
             _date(key.created),
             _date(key.revoked),
