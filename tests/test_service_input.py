@@ -238,6 +238,15 @@ def test_methods_that_do_nothing(client, routes):
     assert "access-control-allow-origin" not in client.get("/v1/whoami").headers
 
 
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz"])
+def test_probes_may_ask_for_the_head_alone(client, path):
+    nobody = client.as_(None)
+    head, whole = nobody.head(path), nobody.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
+    assert nobody.get("/healthz").json() == {"status": "ok"}  # the connection is not out of step
+
+
 def test_request_ids_are_checked(client):
     for good in ("abc-1.X_2", "a" * 64):
         assert (
