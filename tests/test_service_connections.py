@@ -11,7 +11,7 @@ import threading
 import psycopg
 
 from rolf.experiments.storage.urls import connect
-from served import Client, service, wait_until
+from served import Client, problem, service, wait_until
 from stores import make_url
 
 
@@ -102,6 +102,13 @@ def test_a_request_that_the_end_cuts_off_is_told_to_try_again(caplog):
     requests = [each.fields for each in caplog.records if each.msg == "request"]
     assert (requests[-1]["status"], requests[-1]["problem"]) == (503, "unavailable")
     assert not any(each.exc_info for each in caplog.records)
+
+
+def test_readiness_at_the_end_blames_no_database():
+    with service() as client:
+        client.app.state.service.closing = True
+        data = problem(client.get("/readyz"), 503, "unavailable")
+        assert "database" not in data["title"] + data["detail"]
 
 
 # --- a database that loses all connections -----------------------------------------------------

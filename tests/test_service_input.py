@@ -98,6 +98,28 @@ def test_malformed_bodies(client, routes, body):
         assert answer.headers["content-type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "wrong"),
+    [
+        ("tell", {"id": "x-1", "reward": "high"}, ["body.reward"]),
+        ("tell", {"id": "x-1"}, ["body.reward"]),
+        ("tell", {"id": "x-1", "reward": 1.0, "more": 2}, ["body.more"]),
+        ("tell", {}, ["body.id", "body.reward"]),
+        ("tell", [], ["body"]),
+        ("tell", {"rewards": [{"id": "x-1"}]}, ["body.rewards.0.reward"]),
+        ("tell", {"rewards": []}, ["body.rewards"]),
+        ("ask", {"available": ["a", None, [1]]}, ["body.available.1", "body.available.2"]),
+        ("ask", {"context": {"age": "old"}}, ["body.context", "body.context.age"]),
+        ("arms", {"arms": [{"arm": "x", "colour": ["red"]}]}, ["body.arms.0.colour"]),
+    ],
+)
+def test_places_of_mistakes_are_those_of_the_request(client, path, body, wrong):
+    data = problem(client.post(f"/v1/experiments/mine/{path}", json=body), 422, "invalid")
+    assert sorted(each["where"] for each in data["errors"]) == wrong
+    for word in ("Told", "constrained", "list["):
+        assert word not in data["detail"]
+
+
 def test_bodies_must_say_that_they_are_json(client, routes):
     for path in bodies(routes):
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
