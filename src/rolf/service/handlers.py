@@ -44,9 +44,8 @@ def _where(error: Any, body: Any) -> str:
         return ".".join(map(str, error["loc"]))
     place, here = ["body"], body
     for step in rest:
-        if isinstance(here, dict) and step in here:
-            here = here[step]
-        elif isinstance(here, list) and isinstance(step, int) and step < len(here):
+        places = here if isinstance(here, dict) else range(len(here) if type(here) is list else 0)
+        if step in places:
             here = here[step]
         elif error["type"] != "missing" or step is not rest[-1]:
             continue
