@@ -49,7 +49,9 @@ def show_metrics(caller: Calling) -> Response:
     """Numbers for Prometheus."""
     service = caller.service
     if not service.settings.public_metrics:
-        caller.check()
+        key = caller.check()
+        if key.experiment is not None:
+            raise Problem("forbidden", "this key is for one experiment; the metrics are of all")
     service.metrics.open.set(len(service.handles))
     return Response(service.metrics.text(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
