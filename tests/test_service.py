@@ -13,7 +13,7 @@ import rolf
 from rolf.experiments.storage.base import PART
 from rolf.experiments.transfer import import_log
 from rolf.testing.storage import current_state, folded_state
-from served import FEATURES, ROWS, problem, service
+from served import FEATURES, ROWS, Client, problem, service
 from stores import make_url
 
 stores = pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
@@ -62,6 +62,25 @@ def test_creating_again(client):
     assert first.json() == second.json()
     other = client.post("/v1/experiments", json={**body, "seed": 2})
     assert "a different seed" in problem(other, 409, "experiment-exists")["detail"]
+
+
+def test_of_those_who_create_at_the_same_time_one_is_first(client):
+    together = threading.Barrier(8)
+    answers = []
+
+    def create():
+        with Client(client.base_url, client.headers["authorization"].split()[1]) as other:
+            other.get("/v1/whoami")
+            together.wait(10)
+            body = {"name": "contested", "features": FEATURES, "policy": "ucb"}
+            answers.append(other.post("/v1/experiments", json=body).status_code)
+
+    threads = [threading.Thread(target=create) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [200] * 7 + [201]
 
 
 def test_arms_may_have_text_and_gaps(client):

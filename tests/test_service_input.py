@@ -98,6 +98,28 @@ def test_malformed_bodies(client, routes, body):
         assert answer.headers["content-type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "wrong"),
+    [
+        ("tell", {"id": "x-1", "reward": "high"}, ["body.reward"]),
+        ("tell", {"id": "x-1"}, ["body.reward"]),
+        ("tell", {"id": "x-1", "reward": 1.0, "more": 2}, ["body.more"]),
+        ("tell", {}, ["body.id", "body.reward"]),
+        ("tell", [], ["body"]),
+        ("tell", {"rewards": [{"id": "x-1"}]}, ["body.rewards.0.reward"]),
+        ("tell", {"rewards": []}, ["body.rewards"]),
+        ("ask", {"available": ["a", None, [1]]}, ["body.available.1", "body.available.2"]),
+        ("ask", {"context": {"age": "old"}}, ["body.context", "body.context.age"]),
+        ("arms", {"arms": [{"arm": "x", "colour": ["red"]}]}, ["body.arms.0.colour"]),
+    ],
+)
+def test_places_of_mistakes_are_those_of_the_request(client, path, body, wrong):
+    data = problem(client.post(f"/v1/experiments/mine/{path}", json=body), 422, "invalid")
+    assert sorted(each["where"] for each in data["errors"]) == wrong
+    for word in ("Told", "constrained", "list["):
+        assert word not in data["detail"]
+
+
 def test_bodies_must_say_that_they_are_json(client, routes):
     for path in bodies(routes):
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
@@ -236,6 +258,15 @@ def test_methods_that_do_nothing(client, routes):
             problem(answer, 405, "method-not-allowed")
             assert answer.headers["allow"]
     assert "access-control-allow-origin" not in client.get("/v1/whoami").headers
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz"])
+def test_probes_may_ask_for_the_head_alone(client, path):
+    nobody = client.as_(None)
+    head, whole = nobody.head(path), nobody.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
+    assert nobody.get("/healthz").json() == {"status": "ok"}  # the connection is not out of step
 
 
 def test_request_ids_are_checked(client):

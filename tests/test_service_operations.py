@@ -282,6 +282,8 @@ def test_the_demo_changes_within_seconds():
         (["--storage", "mysql://me:secret@x"], "sqlite:///file.db"),
         (["--log-level", "loud"], "log_level"),
         (["--max-batch", "0"], "max_batch"),
+        (["--host", ""], "host"),
+        (["--storage", " "], "storage"),
     ],
 )
 def test_what_cannot_be_served_is_refused_at_once(words, message, monkeypatch, tmp_path):
@@ -318,6 +320,8 @@ def test_keys_on_the_command_line(tmp_path):
     assert all(each["revoked"] for each in listed)
     assert isinstance(run("keys", "revoke", "nobody", *storage).exception, InvalidArgument)
     assert isinstance(run("keys", "new", "--scope", "root", *storage).exception, InvalidArgument)
+    for_none = run("keys", "new", "--scope", "read", "--experiment", "", *storage)
+    assert isinstance(for_none.exception, InvalidArgument)
     nowhere = run("keys", "list", "--storage", f"sqlite:///{tmp_path}/none.db")
     assert isinstance(nowhere.exception, InvalidArgument)
 
@@ -357,11 +361,18 @@ def test_files_with_mistakes(tmp_path, text, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("PORT", "eighty"), ("RATE", "inf"), ("INSECURE_LOCAL", "yes")]
+    ("name", "text"),
+    [
+        ("PORT", "eighty"),
+        ("RATE", "inf"),
+        ("INSECURE_LOCAL", "yes"),
+        ("HOST", ""),
+        ("STORAGE", ""),
+    ],
 )
 def test_variables_with_mistakes(monkeypatch, name, text):
     monkeypatch.setenv(f"ROLF_SERVE_{name}", text)
-    with pytest.raises(InvalidArgument, match=name):
+    with pytest.raises(InvalidArgument, match=f"(?i){name}"):
         settings.load({})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import time
 
@@ -123,6 +124,27 @@ def test_secrets_are_compared_in_full_and_stored_hashed():
     with pytest.raises(InvalidArgument, match="note"):
         new_key("read", note="two\nlines")
     store.close()
+
+
+def test_a_key_in_the_wrong_place_is_not_logged(client, caplog):
+    caplog.set_level(logging.INFO, "rolf.service")
+    key = make_key(client.url)
+    secret = key.split("_", 2)[2]
+    for sender in (client, client.as_(None), client.as_("rolf_000000000000_" + "S" * 43)):
+        sender.get(f"/v1/experiments/{key}")
+        sender.get(f"/v1/experiments/%20x{key}x/log")
+        sender.ask(key)
+        sender.get("/v1/whoami", headers={"X-Request-Id": key})
+        sender.get(f"/v1/experiments/{'x' * 300}")
+        sender.post("/v1/experiments", json={"name": key, "features": [[1.0], [0.0]]})
+    lines = [each.fields for each in caplog.records if each.msg == "request"]
+    assert len(lines) == 18
+    assert secret not in json.dumps(lines)
+    named = [line["experiment"] for line in lines if "experiment" in line]
+    assert len(named) == 5  # strangers write nothing of their own
+    assert named[3] == "x" * 100
+    assert named[0] == named[4] == f"rolf_{key.split('_')[1]}_..."
+    client.delete(f"/v1/experiments/{key}", params={"confirm": key})
 
 
 # --- headers of answers ------------------------------------------------------------------------

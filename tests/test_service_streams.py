@@ -6,12 +6,16 @@ import socket
 import tracemalloc
 from pathlib import Path
 
+import httpx
+import pytest
+
 import rolf
 from rolf.experiments.backup import fill_experiment
 from rolf.experiments.storage.base import PART
 from rolf.experiments.streaming import stream_log
 from rolf.policies import warm
 from rolf.service import settings
+from rolf.service.logs import _is_news
 from rolf.testing.storage import create_experiment, decision_row
 from served import problem, service, wait_until
 from stores import make_url
@@ -39,6 +43,36 @@ def test_a_log_is_exported_a_part_at_a_time():
     assert sum(sizes) == LONG
     assert max(sizes) == PART
     assert most < 20e6
+
+
+@pytest.mark.parametrize(("name", "parts"), [("short", 0), ("short", 1), ("long", 0), ("long", 3)])
+def test_a_log_of_an_experiment_that_is_deleted_meanwhile(monkeypatch, caplog, name, parts):
+    url = make_url("sqlite")
+    long_log(url)
+
+    def deleted_after(experiment, format):
+        for part, lines in enumerate(stream_log(experiment, format)):
+            if part == parts:
+                delete()
+            yield lines
+            if part + 1 == parts:
+                delete()
+
+    def delete():
+        if name in rolf.list_experiments(url):
+            rolf.delete_experiment(url, name, confirm=name)
+
+    monkeypatch.setattr("rolf.service.routes.log.stream_log", deleted_after)
+    with service(url=url) as client:
+        place = f"/v1/experiments/{name}/log"
+        if parts < 3:
+            problem(client.get(place), 404, "not-found")
+        else:
+            with pytest.raises(httpx.RemoteProtocolError):  # nobody takes it for the whole log
+                client.get(place)
+    lines = [each for each in caplog.records if each.levelname != "INFO" and _is_news(each)]
+    assert [each.msg for each in lines] == ["cut off"] * (parts == 3)
+    assert not any(each.exc_info for each in lines)
 
 
 def test_a_client_that_does_not_read_is_left():

@@ -67,6 +67,23 @@ def serve(
     burst: Annotated[
         int | None, typer.Option(help="Requests of a key at once.", show_default="2000")
     ] = None,
+    receive_timeout: Annotated[
+        float | None,
+        typer.Option(help="Seconds for a client to send or read.", show_default="20"),
+    ] = None,
+    keep_alive: Annotated[
+        float | None, typer.Option(help="Seconds of an idle connection.", show_default="30")
+    ] = None,
+    max_connections: Annotated[
+        int | None, typer.Option(help="Connections at a time.", show_default="1000")
+    ] = None,
+    storage_timeout: Annotated[
+        float | None,
+        typer.Option(help="Seconds to wait for the database.", show_default="10"),
+    ] = None,
+    max_open: Annotated[
+        int | None, typer.Option(help="Experiments in memory.", show_default="200")
+    ] = None,
     drain: Annotated[
         float | None,
         typer.Option(help="Seconds to go on after the signal to end.", show_default="0"),
@@ -103,6 +120,11 @@ def serve(
         "max_batch": max_batch,
         "rate": rate,
         "burst": burst,
+        "receive_timeout": receive_timeout,
+        "keep_alive": keep_alive,
+        "max_connections": max_connections,
+        "storage_timeout": storage_timeout,
+        "max_open": max_open,
         "drain": drain,
         "shutdown_grace": shutdown_grace,
         "public_metrics": public_metrics,
@@ -138,7 +160,7 @@ def new_key(
     if as_json:
         print_json({"id": key.id, "scope": scope, "experiment": experiment, "key": text})
         return
-    only = f", for {experiment}" if experiment else ""
+    only = "" if experiment is None else f", for {experiment}"
     typer.echo(f"created: {key.id}, {scope}{only}; the key, which is not shown again: {text}")
 
 
@@ -158,7 +180,7 @@ def list_keys(storage: STORAGE = DEFAULT_STORAGE, as_json: JSON = False) -> None
         [
             key.id,
             key.scope,
-            key.experiment or "all",
+            "all" if key.experiment is None else key.experiment,
             key.note,
             _date(key.created),
             _date(key.revoked),

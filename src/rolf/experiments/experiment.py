@@ -43,6 +43,7 @@ class Experiment(Together, Beliefs, ArmChanges, WarmStart, Served):
         close_abandoned()
         self._store = store
         self._record = record
+        self._new = new  # whether it was created just now, by the one who opens it
         self._lock = threading.RLock()
         self._closed = False
         self._unfinished = False  # whether a call has begun and not ended

@@ -27,6 +27,8 @@ def stream_log(experiment: Experiment, format: str) -> Iterator[str]:
     while after < last or header:
         rows = store.read(record.id, after, last or None) if last else []
         check_follows(store, record, after, rows)
+        if not rows:
+            check_exists(store, record)
         numbers = [row[2] for row in rows if row[1] == DECISION]
         logged = joined(sorted(Row(*row) for row in store.find(record.id, numbers)))
         columns = decision_columns(logged, roster, record.tag)

@@ -54,7 +54,6 @@ class Service:
         Keys are looked up every time, as they may be revoked; ``known`` are those of requests that
         are served together.
         """
-        visit.experiment = experiment
         known = {} if known is None else known
         if header not in known:
             known[header] = self._key(header)
@@ -62,6 +61,7 @@ class Service:
         if key is None:
             raise unauthorized(header)
         visit.key = key.id
+        visit.experiment = experiment
         wait = self.buckets.wait_for(key.id)
         if wait:
             words = f"more than {self.settings.rate:g} requests a second"

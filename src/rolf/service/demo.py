@@ -6,6 +6,7 @@ import random
 import threading
 from typing import Any
 
+from rolf.errors import RolfError, UnknownExperiment
 from rolf.experiments.experiment import Experiment
 from rolf.service.handles import Handles
 
@@ -30,6 +31,8 @@ HEADLINES = {
     "Twelve walks by the river": ("travel", 5, 12, 0.0),
     "What the election changes": ("city", 4, 0, 0.01),
 }
+#: one that somebody has added
+ADDED = ("city", 0, 0, 0.0)
 CHANCES = {"travel": 0.12, "animals": 0.2, "weather": 0.08, "city": 0.1, "food": 0.15}
 
 
@@ -56,16 +59,19 @@ class Demo:
         self._thread.join()
 
     def _play(self) -> None:
-        for _ in range(ROUNDS_AT_START):
-            if self._stop.is_set():
+        rounds = 0
+        while not self._stop.wait(0.0 if rounds < ROUNDS_AT_START else PAUSE):
+            try:
+                self._round(self._experiment)
+                rounds += 1
+            except UnknownExperiment:  # somebody has deleted it
                 return
-            self._round(self._experiment)
-        while not self._stop.wait(PAUSE):
-            self._round(self._experiment)
+            except RolfError:  # paused, for instance
+                self._stop.wait(PAUSE)
 
     def _round(self, experiment: Experiment) -> None:
         decision = experiment.ask()
         if self._random.randrange(FORGOTTEN):
-            topic, _, _, more = HEADLINES[decision.arm]
+            topic, _, _, more = HEADLINES.get(decision.arm, ADDED)
             read = self._random.random() < CHANCES[topic] + more
             experiment.tell(decision, float(read))

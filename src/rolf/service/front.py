@@ -18,9 +18,11 @@ from typing import Any
 from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rolf.errors import without_password
+from rolf.service.keys import FORM
 from rolf.service.logs import current_request, log
 from rolf.service.metrics import Metrics
-from rolf.service.problems import Problem
+from rolf.service.problems import RETRY_AFTER, Problem
 from rolf.service.settings import Settings, is_loopback
 
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -31,6 +33,8 @@ CROOKED = re.compile(rb"%2f|%5c|%00|\\|//", re.IGNORECASE)
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 #: bytes of all headers
 MAX_HEADERS = 32_000
+#: characters of the name of an experiment in the log
+MAX_NAME = 100
 
 PAGE_POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -46,6 +50,11 @@ SAFE_HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
+
+
+class CutOff(Exception):
+    """An answer that has begun cannot be finished; the connection is closed, so that nobody takes
+    it for the whole."""
 
 
 class Visit:
@@ -92,6 +101,15 @@ class Front:
                 await problem.response(visit.id)(scope, receive, outgoing)
             else:
                 await self._app(scope, self._receiving(receive), outgoing)
+        except asyncio.CancelledError:  # the server ends, and this has taken too long
+            visit.problem = "unavailable"
+            if not visit.status:
+                words = "the service is ending, and this was not finished: try again"
+                problem = Problem("unavailable", words, headers={"Retry-After": str(RETRY_AFTER)})
+                await problem.response(visit.id)(scope, receive, outgoing)
+        except CutOff as error:
+            visit.problem = "cut-off"
+            log(logging.WARNING, "cut off", problem=without_password(str(error)))
         except Exception as error:
             if not isinstance(error, TimeoutError):  # of a client that does not read
                 log(logging.ERROR, "error", traceback=True, problem=type(error).__name__)
@@ -176,7 +194,7 @@ class Front:
             "key": visit.key,
             "method": method,
             "route": route,
-            "experiment": visit.experiment,
+            "experiment": _harmless(visit.experiment),
             "status": visit.status,
             "problem": visit.problem,
             "ms": round(1000.0 * seconds, 2),
@@ -193,10 +211,17 @@ def _policy(path: str) -> Iterable[tuple[bytes, bytes]]:
         yield b"cache-control", b"no-store"
 
 
+def _harmless(name: str | None) -> str | None:
+    """A name as it is logged: not a long one, nor a key that somebody has put in its place."""
+    return None if name is None else FORM.sub(r"rolf_\1_...", name)[:MAX_NAME]
+
+
 def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
     given = _header(headers, b"x-request-id")
     if given is not None and REQUEST_ID.fullmatch(given):
-        return given.decode()
+        text = given.decode()
+        if FORM.search(text) is None:
+            return text
     return f"{PROCESS}{next(NUMBERS):08x}"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
@@ -9,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from rolf.errors import RolfError
 from rolf.service.core import Caller
+from rolf.service.front import CutOff
 from rolf.service.problems import BY_STATUS, KINDS, LISTED, Problem, problem_of
 
 #: problems that are found before the key is looked at
@@ -23,12 +26,31 @@ async def on_problem(request: Request, error: Exception) -> Response:
 async def on_invalid(request: Request, error: Exception) -> Response:
     """A request that does not have the form that its description says."""
     assert isinstance(error, RequestValidationError)
+    messages: dict[str, dict[str, None]] = {}
+    for each in error.errors()[: 5 * LISTED]:
+        messages.setdefault(_where(each, error.body), {})[each["msg"]] = None
     errors = [
-        {"where": ".".join(map(str, each["loc"])) or "body", "message": _words(each["msg"])}
-        for each in error.errors()[:LISTED]
+        {"where": where, "message": _words(", or: ".join(found))}
+        for where, found in [*messages.items()][:LISTED]
     ]
     detail = f"{errors[0]['where']}: {errors[0]['message']}" if errors else "not valid"
     return await _respond(request, Problem("invalid", detail, errors=errors))
+
+
+def _where(error: Any, body: Any) -> str:
+    """The place of an error in a request, without the names of the forms that were tried there."""
+    first, *rest = error["loc"]
+    if first != "body":
+        return ".".join(map(str, error["loc"]))
+    place, here = ["body"], body
+    for step in rest:
+        places = here if isinstance(here, dict) else range(len(here) if type(here) is list else 0)
+        if step in places:
+            here = here[step]
+        elif error["type"] != "missing" or step is not rest[-1]:
+            continue
+        place.append(str(step))
+    return ".".join(place)
 
 
 def _words(message: str) -> str:
@@ -44,6 +66,8 @@ async def on_http(request: Request, error: Exception) -> Response:
 
 
 async def on_bug(request: Request, error: Exception) -> Response:
+    if isinstance(error, CutOff):
+        return Response()  # which is not sent: another has begun
     return await _respond(request, problem_of(error))
 
 

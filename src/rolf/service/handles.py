@@ -90,11 +90,10 @@ class Handles:
     def create(self, name: str, **settings: Any) -> tuple[Experiment, bool, list[str]]:
         """Create an experiment, or find it; whether it is new, and what should be known about how
         its arms were read."""
-        before = self.store.record(name)
         with self.notes() as notes:
             experiment = open_experiment(self.url, name, timeout=self.timeout, **settings)
         self._keep(name, experiment)
-        return experiment, before is None, notes
+        return experiment, experiment._new, notes
 
     @contextmanager
     def notes(self) -> Iterator[list[str]]:

@@ -29,6 +29,8 @@ NOBODY = Key("", "0" * 64, "read", None, "", 0.0, revoked=0.0)
 def new_key(scope: str, experiment: str | None = None, note: str = "") -> tuple[str, Key]:
     """A key as its user gets it, and what the database keeps of it."""
     one_of("scope", scope, *SCOPES)
+    if experiment is not None and not experiment.strip():
+        raise InvalidArgument("experiment", experiment, "the name of an experiment")
     if not note.isprintable() or not is_text(note) or len(note) > MAX_NOTE:
         raise InvalidArgument("note", note, f"a line of up to {MAX_NOTE} characters")
     id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
 
 from rolf.checks import MAX_FEATURE, MAX_REWARD
 from rolf.experiments.requests import MAX_KEY
@@ -97,6 +97,16 @@ class ToldMany(Form):
     """Decisions and their rewards, all or none."""
 
     rewards: Annotated[list[Told], Field(min_length=1)]
+
+
+def _told_form(data: Any) -> str:
+    return "ToldMany" if isinstance(data, dict) and "rewards" in data else "Told"
+
+
+#: one reward or several: only what is wrong with the form that was meant is told
+OneOrMany: TypeAlias = Annotated[
+    Annotated[Told, Tag("Told")] | Annotated[ToldMany, Tag("ToldMany")], Discriminator(_told_form)
+]
 
 
 class Correct(Form):

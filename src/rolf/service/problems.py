@@ -62,7 +62,7 @@ KINDS = {
     "headers-too-large": Kind(431, "The headers are too large"),
     "internal": Kind(500, "Something went wrong"),
     "broken-storage": Kind(500, "The database cannot be used"),
-    "unavailable": Kind(503, "The database cannot be reached for now"),
+    "unavailable": Kind(503, "The service is not available for now"),
 }
 #: the kind of a problem of which only the status is known
 BY_STATUS = {kind.status: slug for slug, kind in reversed(KINDS.items())}

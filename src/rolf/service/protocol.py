@@ -9,16 +9,30 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 class Protocol(H11Protocol):
-    """A connection that is closed if the headers of a request take too long to arrive."""
+    """A connection that is closed if the headers of a request take too long to arrive.
+
+    When there are too many connections one that is idle makes room for a new one: first those that
+    never sent a request, then the one that has been idle for longest. If none is idle, the new one
+    is closed.
+    """
 
     timeout = 20.0
+    most = 1_000
     _timer: asyncio.TimerHandle | None = None
+    _active = 0.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._active = self.loop.time()
         self._await_headers()
+        if len(self.connections) > self.most:
+            idle = [each for each in self.connections if each is not self and _is_idle(each)]
+            last = min(idle, key=_rank, default=self)
+            self.connections.discard(last)
+            last.transport.close()
 
     def data_received(self, data: bytes) -> None:
+        self._active = self.loop.time()
         if self._timer is None and (self.cycle is None or self.cycle.response_complete):
             self._await_headers()
         super().data_received(data)
@@ -28,6 +42,10 @@ class Protocol(H11Protocol):
         super().handle_events()
         if self.cycle is not before:
             self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        self._active = self.loop.time()
+        super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -40,3 +58,11 @@ class Protocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _is_idle(connection: Any) -> bool:
+    return connection.cycle is None or connection.cycle.response_complete
+
+
+def _rank(connection: Any) -> tuple[bool, float]:
+    return connection.cycle is not None, connection._active

@@ -66,12 +66,16 @@ def serve(settings: Settings, ready: Callable[[str], None], *, demo: bool = Fals
         app = create_app(settings, demo=demo)
         app.state.service.handles.warm_up()
         log(logging.INFO, "starting", storage=shown(settings.storage), host=settings.host)
+        if not settings.insecure_local and not app.state.service.handles.store.keys():
+            how = f"rolf keys new --scope admin --storage {shown(settings.storage)}"
+            log(logging.WARNING, "no keys", message=f"there are no API keys yet; make one: {how}")
         Server(_config(app, settings), app.state.service, ready).run()
     log(logging.INFO, "stopped")
 
 
 def _config(app: Any, settings: Settings) -> uvicorn.Config:
-    protocol = type("TimedProtocol", (Protocol,), {"timeout": settings.receive_timeout})
+    limits = {"timeout": settings.receive_timeout, "most": settings.max_connections}
+    protocol = type("LimitedProtocol", (Protocol,), limits)
     return uvicorn.Config(
         app,
         host=settings.host,
@@ -82,7 +86,6 @@ def _config(app: Any, settings: Settings) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=settings.max_connections,
         timeout_keep_alive=max(1, round(settings.keep_alive)),
         timeout_graceful_shutdown=max(1, round(settings.shutdown_grace)),
     )

@@ -62,6 +62,9 @@ class Settings:
     log_level: str = "info"
 
     def __post_init__(self) -> None:
+        for name in ("storage", "host"):
+            if not getattr(self, name).strip():
+                raise InvalidArgument(name, getattr(self, name), "some text")
         whole("port", self.port, 0, 65_535)
         whole("max_body", self.max_body, 1_000, 1_000_000_000)
         whole("max_batch", self.max_batch, 1, 100_000)

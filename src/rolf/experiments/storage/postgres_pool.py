@@ -130,17 +130,18 @@ class Pool:
             with self._lock:
                 self.reconnects += 1
             if not repeat:
-                self._try(lambda connection: None)  # raises if the server is out of reach
+                # raises if the server is out of reach
+                self._try(lambda connection: None, new=True)
                 raise Reconnected(f"PostgreSQL: {lost}") from None
             try:
-                return self._try(action)
+                return self._try(action, new=True)
             except _Lost as again:
                 raise StorageUnavailable(f"PostgreSQL: {again}") from None
 
-    def _try(self, action: Callable[[Connection], T]) -> T:
+    def _try(self, action: Callable[[Connection], T], *, new: bool = False) -> T:
         connection = None
         try:
-            connection = self._take()
+            connection = self._take(new)
             return action(connection)
         except RolfError:
             raise
@@ -178,8 +179,11 @@ class Pool:
             self._kept.discard(me)
             self._give_back()
 
-    def _take(self) -> Connection:
-        """A connection for this thread: the one it keeps, an idle one, or a new one."""
+    def _take(self, new: bool) -> Connection:
+        """A connection for this thread: the one it keeps, an idle one, or a new one.
+
+        ``new``: idle ones are closed first. When one is lost, the server has often lost them all.
+        """
         me = threading.get_ident()
         if me in self._busy:
             kept = self._busy[me]
@@ -190,6 +194,8 @@ class Pool:
             while not self._idle and len(self._busy) >= MOST:
                 self._wait_for_one()
             self._busy[me] = None
+            if new:
+                self.close()
             while self._idle:
                 connection = self._busy[me] = self._idle.pop()
                 if not connection.closed:

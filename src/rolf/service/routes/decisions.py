@@ -18,8 +18,8 @@ from rolf.service.models import (
     IdempotencyKey,
     Learn,
     Learned,
+    OneOrMany,
     Recorded,
-    Told,
     ToldMany,
 )
 from rolf.service.problems import Problem
@@ -54,7 +54,7 @@ async def ask(
 
 
 @router.post("/tell", response_model=Recorded, openapi_extra=needs("decide"))
-async def tell(caller: Calling, name: str, told: Told | ToldMany) -> Response:
+async def tell(caller: Calling, name: str, told: OneOrMany) -> Response:
     """Tell the rewards of decisions, all or none; to tell the same again changes nothing."""
     rewards = told.rewards if isinstance(told, ToldMany) else [told]
     check_size(caller, len(rewards), "rewards")

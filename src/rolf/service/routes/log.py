@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
+from rolf.errors import RolfError
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.streaming import stream_log
 from rolf.service.core import Calling, Route, needs
+from rolf.service.front import CutOff
 
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
 
@@ -32,10 +36,19 @@ def export_log(
 ) -> StreamingResponse:
     """The log, a line per decision with its probability and its reward, as a stream."""
 
-    def work(experiment: Experiment) -> Experiment:
-        return experiment
+    def work(experiment: Experiment) -> Iterator[str]:
+        parts = stream_log(experiment, format)
+        first = next(parts), next(parts, "")  # a short log is whole, or a problem
+        return chain(first, _rest(parts))
 
-    experiment = caller.use(name, work)
-    lines = stream_log(experiment, format)
+    lines = caller.use(name, work)
     headers = {"Content-Disposition": f'attachment; filename="log.{format}"'}
     return StreamingResponse(lines, headers=headers, media_type=TYPES[format])
+
+
+def _rest(parts: Iterator[str]) -> Iterator[str]:
+    """Parts of an answer that has begun: it can no longer become a problem."""
+    try:
+        yield from parts
+    except RolfError as error:
+        raise CutOff(f"{type(error).__name__}: {error}") from None

@@ -17,12 +17,14 @@ router = APIRouter()
 PAGE = Path(__file__).parent.parent / "page"
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", tags=["operations"])
 async def healthz() -> Response:
     """Whether the process lives."""
     return answer({"status": "ok"})
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", tags=["operations"])
 def readyz(request: Request) -> Response:
     """Whether requests can be served: the database answers, and the process is not ending."""
@@ -47,11 +49,14 @@ def show_metrics(caller: Calling) -> Response:
     """Numbers for Prometheus."""
     service = caller.service
     if not service.settings.public_metrics:
-        caller.check()
+        key = caller.check()
+        if key.experiment is not None:
+            raise Problem("forbidden", "this key is for one experiment; the metrics are of all")
     service.metrics.open.set(len(service.handles))
     return Response(service.metrics.text(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
 
+@router.head("/", include_in_schema=False)
 @router.get("/", include_in_schema=False)
 async def page() -> FileResponse:
     return FileResponse(PAGE / "index.html")
