@@ -13,7 +13,7 @@ import numpy as np
 from rolf.arms.table import Arms, index_labels, number_table
 from rolf.checks import as_number, whole
 from rolf.client.exchange import Call, Request
-from rolf.client.plain import decision_id, plain, table_of_arms
+from rolf.client.plain import decision_id, plain, plain_context, table_of_arms
 from rolf.errors import InvalidArgument
 from rolf.types import Decision, FloatArray
 
@@ -51,7 +51,7 @@ def ask(
     body = {
         "available": None if available is None else plain("available", _listed(available)),
         "features": None if features is None else number_table(features).tolist(),
-        "context": None if context is None else plain("context", context),
+        "context": None if context is None else plain_context(context),
         "distinct": distinct or None,
     }
     given = {name: value for name, value in body.items() if value is not None}
@@ -187,7 +187,7 @@ def learn(
         "arms": plain("arms", arms),
         "rewards": plain("rewards", rewards),
         "features": None if features is None else plain("features", features),
-        "context": None if context is None else plain("context", context),
+        "context": None if context is None else plain_context(context),
         "probabilities": None if probabilities is None else plain("probabilities", probabilities),
         "source": uuid.uuid4().hex if source is None else source,
     }

@@ -32,6 +32,20 @@ def plain(argument: str, value: Any) -> Any:
     raise InvalidArgument(argument, value, "finite numbers and text, which JSON can hold")
 
 
+def plain_context(context: Any) -> Any:
+    """A context, or several: what names its entries by columns or an index keeps the names."""
+    if isinstance(context, Mapping):
+        return plain("context", context)
+    if hasattr(context, "columns") and hasattr(context, "to_numpy"):
+        records = context.to_dicts() if hasattr(context, "to_dicts") else context.to_dict("records")
+        return plain("context", records)
+    if hasattr(context, "to_dict"):
+        return plain("context", context.to_dict())
+    if hasattr(context, "ndim") or isinstance(context, str) or not isinstance(context, Iterable):
+        return plain("context", context)
+    return [plain_context(each) for each in context]
+
+
 def decision_id(decision: Decision | str) -> str:
     id = decision.id if isinstance(decision, Decision) else decision
     if not isinstance(id, str):
