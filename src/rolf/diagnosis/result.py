@@ -111,11 +111,11 @@ class Diagnosis:
         """The diagnosis of rewards that were counted in a unit."""
         if unit == 1.0:
             return self
-        arms = [
-            replace(part, **{name: _times(getattr(part, name), unit) for name in IN_REWARDS})
-            for part in self.arms
-        ]
-        squares = {name: _times(getattr(self, name), unit, 2) for name in IN_SQUARES}
+        arms = []
+        for part in self.arms:
+            numbers: Any = {name: _times(getattr(part, name), unit) for name in IN_REWARDS}
+            arms.append(replace(part, **numbers))
+        squares: Any = {name: _times(getattr(self, name), unit, 2) for name in IN_SQUARES}
         return replace(self, arms=arms, **squares)
 
     @property
