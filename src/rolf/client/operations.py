@@ -13,7 +13,7 @@ import numpy as np
 from rolf.arms.table import Arms, index_labels, number_table
 from rolf.checks import as_number, whole
 from rolf.client.exchange import Call, Request
-from rolf.client.plain import decision_id, plain, plain_context, table_of_arms
+from rolf.client.plain import decision_id, plain, plain_context, table_of_arms, warn_of
 from rolf.errors import InvalidArgument
 from rolf.types import Decision, FloatArray
 
@@ -256,6 +256,7 @@ def add_arms(experiment: RemoteExperiment, features: Any) -> Call[list[Any]]:
     """
     body = table_of_arms(features)
     answer = yield Request("POST", path(experiment.name, "arms"), body, repeatable=False)
+    warn_of(answer["notes"])
     return list(answer["added"])
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from rolf import __version__
 from rolf.checks import between
 from rolf.client.exchange import Call, Request
-from rolf.client.plain import plain, table_of_arms
+from rolf.client.plain import plain, table_of_arms, warn_of
 from rolf.client.remote import RemoteExperiment
 from rolf.client.sending import Connected, Line, awaited, sent
 from rolf.errors import InvalidArgument, ServiceError
@@ -118,7 +118,9 @@ def _create(
     }
     body = {each: plain(each, value) for each, value in settings.items() if value is not None}
     experiment = service.experiment(name)
-    yield Request("POST", "/v1/experiments", {"name": name, **table_of_arms(features), **body})
+    arms = table_of_arms(features)
+    answer = yield Request("POST", "/v1/experiments", {"name": name, **arms, **body})
+    warn_of(answer["notes"])
     return experiment
 
 
