@@ -317,6 +317,13 @@ def test_addresses_that_are_none(url):
         rolf.connect(url, "k")
 
 
+@pytest.mark.parametrize("end", ["/", "/v1", "/v1/"])
+def test_the_address_of_the_api_is_one_of_the_service(running, end):
+    with rolf.connect(running.url + end, running.key) as service:
+        assert new(service, policy="ucb").ask().arm in (0, 1, 2)
+        assert service.url == running.url
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", 3, None])
 def test_names_that_are_none(service, name):
     with pytest.raises(InvalidArgument, match="name"):

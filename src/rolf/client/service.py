@@ -29,7 +29,8 @@ def connect(url: str, key: str | None = None, *, timeout: float = 30.0) -> Servi
     ``rolf.connect(url).experiment("banner").ask()`` is all it takes.
 
     Args:
-        url: of the service, such as ``https://decisions.example.com``.
+        url: of the service, such as ``https://decisions.example.com``, with or without the ``/v1``
+            of its API.
         key: an API key, as ``rolf keys new`` prints it; the variable ROLF_KEY by default.
         timeout: seconds after which a request is given up, all its attempts together. Calls that
             take several requests, such as an ask for thousands of decisions, may take longer.
@@ -53,7 +54,7 @@ def _checked_url(url: Any) -> str:
     if not good or parts.query or parts.fragment or not url.isprintable():
         shown = url.partition(":")[0] + ":..." if isinstance(url, str) else type(url).__name__
         raise InvalidArgument("url", shown, expected)
-    return str(url)
+    return str(url).rstrip("/").removesuffix("/v1")  # paths start with it
 
 
 def _checked_key(key: Any) -> str:
