@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -14,15 +14,15 @@ from rolf.arms.table import Arms, index_labels, number_table
 from rolf.checks import as_number, whole
 from rolf.client.exchange import Call, Request
 from rolf.client.plain import decision_id, plain, plain_context, table_of_arms, warn_of
-from rolf.errors import InvalidArgument
+from rolf.errors import InvalidArgument, RequestTooLarge
 from rolf.types import Decision, FloatArray
 
 if TYPE_CHECKING:
     from rolf.client.remote import RemoteExperiment
     from rolf.experiments.status import ArmRecord, Counts, Status
 
-#: decisions of one ask, and decisions or rewards of one request
-MAX_BATCH, PART = 100_000, 1_000
+#: decisions of one ask
+MAX_BATCH = 100_000
 #: characters of a key
 MAX_KEY = 255
 
@@ -55,15 +55,41 @@ def ask(
         "distinct": distinct or None,
     }
     given = {name: value for name, value in body.items() if value is not None}
-    split = key is None and not distinct
-    sizes = [PART] * (count // PART) + [count % PART] * (count % PART > 0) if split else [count]
-    decisions: list[Decision] = []
-    for size in sizes:
+
+    def request(first: int, size: int) -> Request:
         wanted = given if n is None else {"n": size, **given}
         headers = {"Idempotency-Key": uuid.uuid4().hex if key is None else _checked_key(key)}
-        answer = yield Request("POST", path(experiment.name, "ask"), wanted, headers=headers)
-        decisions += [_decision(each) for each in answer["decisions"]]
-    return decisions
+        return Request("POST", path(experiment.name, "ask"), wanted, headers=headers)
+
+    if key is None and not distinct:
+        answers = yield from _in_parts(experiment, count, request)
+    else:
+        answers = [(yield request(0, count))]
+    return [_decision(each) for answer in answers for each in answer["decisions"]]
+
+
+def _in_parts(
+    experiment: RemoteExperiment, count: int, request: Callable[[int, int], Request]
+) -> Call[list[Any]]:
+    """The answers about so many things, as many at a time as the service takes.
+
+    ``request`` makes the request about some of them: the first, and how many.
+    """
+    line, answers, first = experiment._line, [], 0
+    part = line.part
+    while first < count:
+        size = min(part, count - first)
+        try:
+            answer = yield request(first, size)
+        except RequestTooLarge:
+            if size == 1:
+                raise
+            part = (size + 1) // 2
+            continue
+        line.part = min(part, line.part)
+        answers.append(answer)
+        first += size
+    return answers
 
 
 def _ordered(experiment: RemoteExperiment, features: Any) -> Call[FloatArray]:
@@ -120,8 +146,8 @@ def tell_many(
 ) -> Call[int]:
     """Record many rewards, all or none: pairs, or a mapping by id.
 
-    They are sent 1,000 at a time, and what holds for all of them holds for each part. If that is
-    cut short, the same call again completes it.
+    They are sent 1,000 at a time, or as many as the service takes, and what holds for all of them
+    holds for each part. If that is cut short, the same call again completes it.
 
     Returns:
         How many of them were not on record before. Those whose first answer was lost on the way
@@ -136,12 +162,13 @@ def tell_many(
         if isinstance(error, InvalidArgument):
             raise
         raise InvalidArgument("rewards", rewards, "pairs of an id and a reward") from None
-    new = 0
-    for first in range(0, len(told), PART):
-        part = told[first : first + PART]
-        answer = yield Request("POST", path(experiment.name, "tell"), {"rewards": part})
-        new += answer["new"]
-    return new
+
+    def request(first: int, size: int) -> Request:
+        body = {"rewards": told[first : first + size]}
+        return Request("POST", path(experiment.name, "tell"), body)
+
+    answers = yield from _in_parts(experiment, len(told), request)
+    return sum(answer["new"] for answer in answers)
 
 
 def correct(

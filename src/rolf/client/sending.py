@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 #: seconds for which an idle connection is kept: servers close theirs after about five
 KEPT = 3.0
+#: decisions or rewards of one request, if the service takes as many
+PART = 1_000
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -32,6 +34,7 @@ class Line:
     def __init__(self, url: str, headers: Mapping[str, str], timeout: float) -> None:
         self.url = url
         self.timeout = timeout
+        self.part = PART
         self._headers = dict(headers)
         self._clients: dict[int, httpx.Client] = {}  # by process: a fork has connections of its own
         self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient]
