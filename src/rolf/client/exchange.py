@@ -131,6 +131,11 @@ def _may_have_arrived(outcome: httpx.Response | httpx.HTTPError) -> bool:
 
 def _unavailable(outcome: httpx.Response | httpx.HTTPError, remark: str) -> RolfError:
     if isinstance(outcome, Exception):
-        reason = str(outcome) or type(outcome).__name__
-        return ServiceUnavailable(f"the service cannot be reached ({reason}); {remark}")
+        return broken(outcome, remark)
     return ServiceUnavailable(f"{error_of(outcome)}; {remark}")
+
+
+def broken(error: httpx.HTTPError, remark: str = "try again") -> ServiceUnavailable:
+    """The error of a connection that failed."""
+    reason = str(error) or type(error).__name__
+    return ServiceUnavailable(f"the service cannot be reached ({reason}); {remark}")

@@ -96,11 +96,11 @@ def _ordered(experiment: RemoteExperiment, features: Any) -> Call[FloatArray]:
     """The rows of a DataFrame, whose index names the arms, in the order of the arms."""
     known = yield from arms(experiment)
     table = np.array([list(each.features.values()) for each in known], dtype=np.float64)
-    named = _named([each.arm for each in known])
-    return Arms(table, named, list(known[0].features)).round_features(features)
+    labels = named([each.arm for each in known])
+    return Arms(table, labels, list(known[0].features)).round_features(features)
 
 
-def _named(labels: list[Any]) -> list[Any] | None:
+def named(labels: list[Any]) -> list[Any] | None:
     """The names of arms; None if they only have numbers."""
     return None if labels == list(range(len(labels))) else labels
 
@@ -262,7 +262,7 @@ def estimates(experiment: RemoteExperiment) -> Call[Any]:
     answer = yield Request("GET", path(experiment.name, "estimates"))
     labels = [each["arm"] for each in answer["arms"]]
     values = np.array([each["estimate"] for each in answer["arms"]], dtype=np.float64)
-    return Arms(np.zeros((len(labels), 0)), _named(labels)).labelled(values)
+    return Arms(np.zeros((len(labels), 0)), named(labels)).labelled(values)
 
 
 def arms(experiment: RemoteExperiment) -> Call[list[ArmRecord]]:
@@ -271,6 +271,11 @@ def arms(experiment: RemoteExperiment) -> Call[list[ArmRecord]]:
 
     answer = yield Request("GET", path(experiment.name, "arms"))
     return [ArmRecord(**each) for each in answer["arms"]]
+
+
+def log(experiment: RemoteExperiment) -> Request:
+    """The request for the log, a line per decision."""
+    return Request("GET", path(experiment.name, "log"), params={"format": "jsonl"})
 
 
 # --- changes ---
