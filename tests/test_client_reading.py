@@ -15,7 +15,13 @@ import pytest
 import rolf
 from proxies import BEFORE
 from rolf.diagnosis import Diagnosis, diagnose
-from rolf.errors import ExperimentError, InvalidArgument, ServiceUnavailable, UnknownExperiment
+from rolf.errors import (
+    ExperimentError,
+    InvalidArgument,
+    ServiceError,
+    ServiceUnavailable,
+    UnknownExperiment,
+)
 
 NAMED = pandas.DataFrame(
     {"width": [1.0, 2.0, 3.0, 0.0, 1.5], "height": [2.0, 0.0, 1.0, 3.0, 0.5]}, index=list("abcde")
@@ -122,6 +128,13 @@ def test_a_log_that_cannot_be_read(proxy, running):
         experiment = service.create(uuid.uuid4().hex, features=NAMED, policy="ucb")
         proxy.faults += [BEFORE]
         with pytest.raises(ServiceUnavailable, match="try again"):
+            list(experiment.log())
+        for text in ("<html>", "3"):
+            proxy.faults += [(200, {}, text)]
+            with pytest.raises(ServiceError, match="not one of rolf's"):
+                list(experiment.log())
+        proxy.faults += [(503, {})]
+        with pytest.raises(ServiceUnavailable):
             list(experiment.log())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +15,7 @@ from rolf.arms.table import Arms, index_labels, number_table
 from rolf.checks import as_number, whole
 from rolf.client.exchange import Call, Request
 from rolf.client.plain import decision_id, plain, plain_context, table_of_arms, warn_of
-from rolf.errors import InvalidArgument, RequestTooLarge
+from rolf.errors import InvalidArgument, RequestTooLarge, ServiceError
 from rolf.types import Decision, FloatArray
 
 if TYPE_CHECKING:
@@ -276,6 +277,14 @@ def arms(experiment: RemoteExperiment) -> Call[list[ArmRecord]]:
 def log(experiment: RemoteExperiment) -> Request:
     """The request for the log, a line per decision."""
     return Request("GET", path(experiment.name, "log"), params={"format": "jsonl"})
+
+
+def logged(line: str) -> dict[str, Any]:
+    """A decision in a line of a log."""
+    try:
+        return dict(json.loads(line))
+    except (TypeError, ValueError):
+        raise ServiceError("the answer to a request for the log is not one of rolf's") from None
 
 
 # --- changes ---

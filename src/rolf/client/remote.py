@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, NoReturn, overload
 
@@ -157,12 +156,12 @@ class RemoteExperiment(Connected):
 
         If the connection fails meanwhile, this raises ServiceUnavailable; start again then.
         """
-        yield from map(json.loads, self._line.lines(operations.log(self)))
+        yield from map(operations.logged, self._line.lines(operations.log(self)))
 
     async def alog(self) -> AsyncIterator[dict[str, Any]]:
         """``log`` for coroutines: an asynchronous iterator."""
         async for line in self._line.alines(operations.log(self)):
-            yield json.loads(line)
+            yield operations.logged(line)
 
     add_arms, aadd_arms = sent(operations.add_arms), awaited(operations.add_arms)
     retire_arms, aretire_arms = sent(operations.retire_arms), awaited(operations.retire_arms)
