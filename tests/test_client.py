@@ -22,6 +22,7 @@ from rolf.errors import (
     AccessDenied,
     DifferentExperiment,
     InvalidArgument,
+    RolfWarning,
     UnknownExperiment,
 )
 from rolf.testing.service import add_key, free_port
@@ -243,9 +244,12 @@ def test_pages_of_a_long_list(service, monkeypatch):
 def test_arms_with_names_and_cells(service, tmp_path):
     path = tmp_path / "arms.csv"
     path.write_text("arm,width,colour\na,1.5,red\nb,2,blue\nc,,red\n")
-    for source in (path, str(path), [{"arm": "a", "width": 1.5}, {"arm": "b", "width": 2}]):
-        experiment = new(service, source, policy="ucb")
-        assert [each.arm for each in experiment.arms()][:2] == ["a", "b"]
+    for source in (path, str(path)):
+        with pytest.warns(RolfWarning, match="1 of 3 cells is empty"):
+            new(service, source, policy="ucb")
+    rows = [{"arm": "a", "width": 1.5}, {"arm": "b", "width": 2}]
+    experiment = new(service, rows, policy="ucb")
+    assert [each.arm for each in experiment.arms()] == ["a", "b"]
     frame = pandas.DataFrame({"width": [4.0]}, index=["z"])
     assert experiment.add_arms(frame) == ["z"]
     with pytest.raises(InvalidArgument, match="arms that are new"):
@@ -311,6 +315,13 @@ def test_errors_do_not_show_the_key(proxy, running):
 def test_addresses_that_are_none(url):
     with pytest.raises(InvalidArgument, match="url"):
         rolf.connect(url, "k")
+
+
+@pytest.mark.parametrize("end", ["/", "/v1", "/v1/"])
+def test_the_address_of_the_api_is_one_of_the_service(running, end):
+    with rolf.connect(running.url + end, running.key) as service:
+        assert new(service, policy="ucb").ask().arm in (0, 1, 2)
+        assert service.url == running.url
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", 3, None])

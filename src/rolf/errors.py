@@ -161,6 +161,10 @@ class ServiceError(RolfError):
     """A service that did not do what it was asked."""
 
 
+class RequestTooLarge(ServiceError):
+    """More than the service takes at a time; nothing of it was done."""
+
+
 class AccessDenied(ServiceError):
     """The key is missing, wrong, revoked, or not for this."""
 

@@ -158,7 +158,7 @@ def _label(cell: Any, numbered: bool) -> Any:
     """The name of an arm; numbers are names where they can be told from text."""
     if is_blank(cell):
         return ""
-    return cell if numbered and type(cell) is int else str(cell)
+    return cell if numbered and type(cell) in (int, float) else str(cell)
 
 
 def _check_labels(report: Report, key: str) -> None:

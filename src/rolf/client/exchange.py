@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rolf.client.problems import error_of, retry_after
-from rolf.errors import RolfError, ServiceError, ServiceUnavailable
+from rolf.errors import RequestTooLarge, RolfError, ServiceError, ServiceUnavailable
 
 if TYPE_CHECKING:
     import httpx
@@ -63,18 +63,26 @@ Exchange: TypeAlias = "Generator[Attempt, httpx.Response | httpx.HTTPError, T]"
 
 
 def exchange(call: Call[T], seconds: float) -> Exchange[T]:
-    """The attempts that a call takes; each of its requests may take so many seconds."""
+    """The attempts that a call takes; each of its requests may take so many seconds.
+
+    That a request is too large is raised in the call, which may make smaller ones.
+    """
     received: Any = None
+    refused: RequestTooLarge | None = None
     while True:
         try:
-            request = call.send(received)
+            request = call.send(received) if refused is None else call.throw(refused)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             if received is None or isinstance(error, RolfError):
                 raise
             raise ServiceError(f"the answer to {request.path} is not one of rolf's") from error
-        received = yield from _attempts(request, seconds)
+        refused = None
+        try:
+            received = yield from _attempts(request, seconds)
+        except RequestTooLarge as error:
+            refused = error
 
 
 def _attempts(request: Request, seconds: float) -> Exchange[Any]:
@@ -123,6 +131,11 @@ def _may_have_arrived(outcome: httpx.Response | httpx.HTTPError) -> bool:
 
 def _unavailable(outcome: httpx.Response | httpx.HTTPError, remark: str) -> RolfError:
     if isinstance(outcome, Exception):
-        reason = str(outcome) or type(outcome).__name__
-        return ServiceUnavailable(f"the service cannot be reached ({reason}); {remark}")
+        return broken(outcome, remark)
     return ServiceUnavailable(f"{error_of(outcome)}; {remark}")
+
+
+def broken(error: httpx.HTTPError, remark: str = "try again") -> ServiceUnavailable:
+    """The error of a connection that failed."""
+    reason = str(error) or type(error).__name__
+    return ServiceUnavailable(f"the service cannot be reached ({reason}); {remark}")

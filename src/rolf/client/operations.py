@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -13,16 +14,16 @@ import numpy as np
 from rolf.arms.table import Arms, index_labels, number_table
 from rolf.checks import as_number, whole
 from rolf.client.exchange import Call, Request
-from rolf.client.plain import decision_id, plain, table_of_arms
-from rolf.errors import InvalidArgument
+from rolf.client.plain import decision_id, plain, plain_context, table_of_arms, warn_of
+from rolf.errors import InvalidArgument, RequestTooLarge, ServiceError
 from rolf.types import Decision, FloatArray
 
 if TYPE_CHECKING:
     from rolf.client.remote import RemoteExperiment
     from rolf.experiments.status import ArmRecord, Counts, Status
 
-#: decisions of one ask, and decisions or rewards of one request
-MAX_BATCH, PART = 100_000, 1_000
+#: decisions of one ask
+MAX_BATCH = 100_000
 #: characters of a key
 MAX_KEY = 255
 
@@ -51,30 +52,56 @@ def ask(
     body = {
         "available": None if available is None else plain("available", _listed(available)),
         "features": None if features is None else number_table(features).tolist(),
-        "context": None if context is None else plain("context", context),
+        "context": None if context is None else plain_context(context),
         "distinct": distinct or None,
     }
     given = {name: value for name, value in body.items() if value is not None}
-    split = key is None and not distinct
-    sizes = [PART] * (count // PART) + [count % PART] * (count % PART > 0) if split else [count]
-    decisions: list[Decision] = []
-    for size in sizes:
+
+    def request(first: int, size: int) -> Request:
         wanted = given if n is None else {"n": size, **given}
         headers = {"Idempotency-Key": uuid.uuid4().hex if key is None else _checked_key(key)}
-        answer = yield Request("POST", path(experiment.name, "ask"), wanted, headers=headers)
-        decisions += [_decision(each) for each in answer["decisions"]]
-    return decisions
+        return Request("POST", path(experiment.name, "ask"), wanted, headers=headers)
+
+    if key is None and not distinct:
+        answers = yield from _in_parts(experiment, count, request)
+    else:
+        answers = [(yield request(0, count))]
+    return [_decision(each) for answer in answers for each in answer["decisions"]]
+
+
+def _in_parts(
+    experiment: RemoteExperiment, count: int, request: Callable[[int, int], Request]
+) -> Call[list[Any]]:
+    """The answers about so many things, as many at a time as the service takes.
+
+    ``request`` makes the request about some of them: the first, and how many.
+    """
+    line, answers, first = experiment._line, [], 0
+    part = line.part
+    while first < count:
+        size = min(part, count - first)
+        try:
+            answer = yield request(first, size)
+        except RequestTooLarge:
+            if size == 1:
+                raise
+            part = (size + 1) // 2
+            continue
+        line.part = min(part, line.part)
+        answers.append(answer)
+        first += size
+    return answers
 
 
 def _ordered(experiment: RemoteExperiment, features: Any) -> Call[FloatArray]:
     """The rows of a DataFrame, whose index names the arms, in the order of the arms."""
     known = yield from arms(experiment)
     table = np.array([list(each.features.values()) for each in known], dtype=np.float64)
-    named = _named([each.arm for each in known])
-    return Arms(table, named, list(known[0].features)).round_features(features)
+    labels = named([each.arm for each in known])
+    return Arms(table, labels, list(known[0].features)).round_features(features)
 
 
-def _named(labels: list[Any]) -> list[Any] | None:
+def named(labels: list[Any]) -> list[Any] | None:
     """The names of arms; None if they only have numbers."""
     return None if labels == list(range(len(labels))) else labels
 
@@ -120,8 +147,8 @@ def tell_many(
 ) -> Call[int]:
     """Record many rewards, all or none: pairs, or a mapping by id.
 
-    They are sent 1,000 at a time, and what holds for all of them holds for each part. If that is
-    cut short, the same call again completes it.
+    They are sent 1,000 at a time, or as many as the service takes, and what holds for all of them
+    holds for each part. If that is cut short, the same call again completes it.
 
     Returns:
         How many of them were not on record before. Those whose first answer was lost on the way
@@ -136,12 +163,13 @@ def tell_many(
         if isinstance(error, InvalidArgument):
             raise
         raise InvalidArgument("rewards", rewards, "pairs of an id and a reward") from None
-    new = 0
-    for first in range(0, len(told), PART):
-        part = told[first : first + PART]
-        answer = yield Request("POST", path(experiment.name, "tell"), {"rewards": part})
-        new += answer["new"]
-    return new
+
+    def request(first: int, size: int) -> Request:
+        body = {"rewards": told[first : first + size]}
+        return Request("POST", path(experiment.name, "tell"), body)
+
+    answers = yield from _in_parts(experiment, len(told), request)
+    return sum(answer["new"] for answer in answers)
 
 
 def correct(
@@ -187,7 +215,7 @@ def learn(
         "arms": plain("arms", arms),
         "rewards": plain("rewards", rewards),
         "features": None if features is None else plain("features", features),
-        "context": None if context is None else plain("context", context),
+        "context": None if context is None else plain_context(context),
         "probabilities": None if probabilities is None else plain("probabilities", probabilities),
         "source": uuid.uuid4().hex if source is None else source,
     }
@@ -235,7 +263,7 @@ def estimates(experiment: RemoteExperiment) -> Call[Any]:
     answer = yield Request("GET", path(experiment.name, "estimates"))
     labels = [each["arm"] for each in answer["arms"]]
     values = np.array([each["estimate"] for each in answer["arms"]], dtype=np.float64)
-    return Arms(np.zeros((len(labels), 0)), _named(labels)).labelled(values)
+    return Arms(np.zeros((len(labels), 0)), named(labels)).labelled(values)
 
 
 def arms(experiment: RemoteExperiment) -> Call[list[ArmRecord]]:
@@ -244,6 +272,19 @@ def arms(experiment: RemoteExperiment) -> Call[list[ArmRecord]]:
 
     answer = yield Request("GET", path(experiment.name, "arms"))
     return [ArmRecord(**each) for each in answer["arms"]]
+
+
+def log(experiment: RemoteExperiment) -> Request:
+    """The request for the log, a line per decision."""
+    return Request("GET", path(experiment.name, "log"), params={"format": "jsonl"})
+
+
+def logged(line: str) -> dict[str, Any]:
+    """A decision in a line of a log."""
+    try:
+        return dict(json.loads(line))
+    except (TypeError, ValueError):
+        raise ServiceError("the answer to a request for the log is not one of rolf's") from None
 
 
 # --- changes ---
@@ -256,6 +297,7 @@ def add_arms(experiment: RemoteExperiment, features: Any) -> Call[list[Any]]:
     """
     body = table_of_arms(features)
     answer = yield Request("POST", path(experiment.name, "arms"), body, repeatable=False)
+    warn_of(answer["notes"])
     return list(answer["added"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
@@ -11,8 +12,13 @@ from typing import Any
 import numpy as np
 
 from rolf.arms.table import index_labels, number_table
-from rolf.errors import InvalidArgument
+from rolf.errors import InvalidArgument, RolfWarning
 from rolf.types import Decision
+
+#: from a call's generator, over the exchange, the line and the method, to who called the method
+USER = 6
+#: the column of a service's table that names the arms
+ARM = "arm"
 
 
 def plain(argument: str, value: Any) -> Any:
@@ -32,6 +38,20 @@ def plain(argument: str, value: Any) -> Any:
     raise InvalidArgument(argument, value, "finite numbers and text, which JSON can hold")
 
 
+def plain_context(context: Any) -> Any:
+    """A context, or several: what names its entries by columns or an index keeps the names."""
+    if isinstance(context, Mapping):
+        return plain("context", context)
+    if hasattr(context, "columns") and hasattr(context, "to_numpy"):
+        records = context.to_dicts() if hasattr(context, "to_dicts") else context.to_dict("records")
+        return plain("context", records)
+    if hasattr(context, "to_dict"):
+        return plain("context", context.to_dict())
+    if hasattr(context, "ndim") or isinstance(context, str) or not isinstance(context, Iterable):
+        return plain("context", context)
+    return [plain_context(each) for each in context]
+
+
 def decision_id(decision: Decision | str) -> str:
     id = decision.id if isinstance(decision, Decision) else decision
     if not isinstance(id, str):
@@ -45,32 +65,46 @@ def table_of_arms(features: Any) -> dict[str, Any]:
     from rolf.arms.reading import is_table
 
     if isinstance(features, list) and features and all(isinstance(x, Mapping) for x in features):
-        return {"arms": [{key: _cell(each) for key, each in row.items()} for row in features]}
+        features = [dict(row) for row in features]
     if isinstance(features, str | Path) and not Path(features).exists():
         raise InvalidArgument("features", str(features), "a (K, d) table, or its file")
     if is_table(features):
         raw = read_raw(features)
+        raw.report.check()
         labels, columns = raw.labels, raw.columns
     else:
         named = index_labels(features)
+        numbers = number_table(features)
         if named is None:
-            return {"features": number_table(features).tolist()}
+            return {"features": numbers.tolist()}
         labels = named
-        columns = {str(name): features[name].tolist() for name in features.columns}
-    return {
-        "arms": [
-            {"arm": label, **{name: _cell(cells[row]) for name, cells in columns.items()}}
-            for row, label in enumerate(labels)
-        ]
-    }
+        columns = dict(zip(map(str, features.columns), numbers.T.tolist(), strict=True))
+    if ARM in columns:
+        wanted = f"another name for the column {ARM}, under which a service has the arms' names"
+        raise InvalidArgument("features: columns", list(columns), wanted)
+    for label in labels:
+        good = isinstance(label, str | int | float) and not isinstance(label, bool)
+        if not good or (isinstance(label, float) and not math.isfinite(label)):
+            raise InvalidArgument("features", label, "arms named by text or numbers")
+    cells = [[_cell(name, cell) for cell in values] for name, values in columns.items()]
+    rows = zip(labels, *cells, strict=True)
+    return {"arms": [dict(zip((ARM, *columns), row, strict=True)) for row in rows]}
 
 
-def _cell(value: Any) -> Any:
+def _cell(column: str, value: Any) -> Any:
     """A cell of a table; None if it is empty."""
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, float) and math.isinf(value):
+        raise InvalidArgument(f"features: {column}", value, "a number in every row")
+    if isinstance(value, float) and math.isnan(value):
         return None
     if isinstance(value, date):  # and times
         return value.isoformat()
     return value if isinstance(value, str | bool | int | float | None) else str(value)
+
+
+def warn_of(notes: Iterable[str]) -> None:
+    """Give what the service notes as warnings, at the place of the call."""
+    for note in notes:
+        warnings.warn(str(note), RolfWarning, stacklevel=USER)

@@ -30,6 +30,7 @@ KINDS: dict[str, type[RolfError]] = {
     "different-request": errors.DifferentRequest,
     "paused": errors.ExperimentPaused,
     "broken-storage": errors.StorageError,
+    "too-large": errors.RequestTooLarge,
     "unauthorized": AccessDenied,
     "forbidden": AccessDenied,
     "too-many-requests": ServiceUnavailable,
@@ -39,6 +40,7 @@ KINDS: dict[str, type[RolfError]] = {
 STATUSES: dict[int, type[RolfError]] = {
     401: AccessDenied,
     403: AccessDenied,
+    413: errors.RequestTooLarge,
     429: ServiceUnavailable,
     502: ServiceUnavailable,
     503: ServiceUnavailable,

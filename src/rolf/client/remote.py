@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, NoReturn, overload
 
-from rolf.client import operations
+from rolf.client import beliefs, operations
 from rolf.client.sending import Connected, Line, awaited, sent
 from rolf.errors import ExperimentError, InvalidArgument
 from rolf.types import Decision
@@ -145,6 +145,23 @@ class RemoteExperiment(Connected):
     status, astatus = sent(operations.status), awaited(operations.status)
     estimates, aestimates = sent(operations.estimates), awaited(operations.estimates)
     arms, aarms = sent(operations.arms), awaited(operations.arms)
+    rank, arank = sent(beliefs.rank), awaited(beliefs.rank)
+    best, abest = sent(beliefs.best), awaited(beliefs.best)
+    intervals, aintervals = sent(beliefs.intervals), awaited(beliefs.intervals)
+    diagnosis, adiagnosis = sent(beliefs.diagnosis), awaited(beliefs.diagnosis)
+
+    def log(self) -> Iterator[dict[str, Any]]:
+        """Every decision with its probability and its reward, by column, as they come from the
+        service: the log may be larger than memory.
+
+        If the connection fails meanwhile, this raises ServiceUnavailable; start again then.
+        """
+        yield from map(operations.logged, self._line.lines(operations.log(self)))
+
+    async def alog(self) -> AsyncIterator[dict[str, Any]]:
+        """``log`` for coroutines: an asynchronous iterator."""
+        async for line in self._line.alines(operations.log(self)):
+            yield operations.logged(line)
 
     add_arms, aadd_arms = sent(operations.add_arms), awaited(operations.add_arms)
     retire_arms, aretire_arms = sent(operations.retire_arms), awaited(operations.retire_arms)

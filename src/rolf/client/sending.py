@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from rolf.client.exchange import Attempt, Call, exchange
+from rolf.client.exchange import Attempt, Call, Request, broken, exchange
+from rolf.client.problems import error_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 #: seconds for which an idle connection is kept: servers close theirs after about five
 KEPT = 3.0
+#: decisions or rewards of one request, if the service takes as many
+PART = 1_000
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -32,6 +35,7 @@ class Line:
     def __init__(self, url: str, headers: Mapping[str, str], timeout: float) -> None:
         self.url = url
         self.timeout = timeout
+        self.part = PART
         self._headers = dict(headers)
         self._clients: dict[int, httpx.Client] = {}  # by process: a fork has connections of its own
         self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient]
@@ -72,6 +76,35 @@ class Line:
                 outcome = await self._async_client().request(**_arguments(attempt))
             except httpx.HTTPError as error:
                 outcome = error
+
+    def lines(self, request: Request) -> Iterator[str]:
+        """The lines of an answer, as they come; one that breaks off is not asked for again."""
+        import httpx
+
+        arguments = _arguments(Attempt(request, 0.0, self.timeout))
+        try:
+            with self._sync_client().stream(**arguments) as response:
+                if not response.is_success:
+                    response.read()
+                    raise error_of(response)
+                yield from response.iter_lines()
+        except httpx.HTTPError as error:
+            raise broken(error) from error
+
+    async def alines(self, request: Request) -> AsyncIterator[str]:
+        """``lines`` for coroutines."""
+        import httpx
+
+        arguments = _arguments(Attempt(request, 0.0, self.timeout))
+        try:
+            async with self._async_client().stream(**arguments) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise error_of(response)
+                async for line in response.aiter_lines():
+                    yield line
+        except httpx.HTTPError as error:
+            raise broken(error) from error
 
     def _sync_client(self) -> httpx.Client:
         import httpx

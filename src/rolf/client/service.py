@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from rolf import __version__
 from rolf.checks import between
 from rolf.client.exchange import Call, Request
-from rolf.client.plain import plain, table_of_arms
+from rolf.client.plain import plain, table_of_arms, warn_of
 from rolf.client.remote import RemoteExperiment
 from rolf.client.sending import Connected, Line, awaited, sent
 from rolf.errors import InvalidArgument, ServiceError
@@ -29,7 +29,8 @@ def connect(url: str, key: str | None = None, *, timeout: float = 30.0) -> Servi
     ``rolf.connect(url).experiment("banner").ask()`` is all it takes.
 
     Args:
-        url: of the service, such as ``https://decisions.example.com``.
+        url: of the service, such as ``https://decisions.example.com``, with or without the ``/v1``
+            of its API.
         key: an API key, as ``rolf keys new`` prints it; the variable ROLF_KEY by default.
         timeout: seconds after which a request is given up, all its attempts together. Calls that
             take several requests, such as an ask for thousands of decisions, may take longer.
@@ -53,7 +54,7 @@ def _checked_url(url: Any) -> str:
     if not good or parts.query or parts.fragment or not url.isprintable():
         shown = url.partition(":")[0] + ":..." if isinstance(url, str) else type(url).__name__
         raise InvalidArgument("url", shown, expected)
-    return str(url)
+    return str(url).rstrip("/").removesuffix("/v1")  # paths start with it
 
 
 def _checked_key(key: Any) -> str:
@@ -118,7 +119,9 @@ def _create(
     }
     body = {each: plain(each, value) for each, value in settings.items() if value is not None}
     experiment = service.experiment(name)
-    yield Request("POST", "/v1/experiments", {"name": name, **table_of_arms(features), **body})
+    arms = table_of_arms(features)
+    answer = yield Request("POST", "/v1/experiments", {"name": name, **arms, **body})
+    warn_of(answer["notes"])
     return experiment
 
 

@@ -7,16 +7,31 @@ and m, whose means differ by d = (mean of the second) - (mean of the first), wit
     M3 = M3' + M3'' + d^3 n m (n - m)/N^2 + 3 d (n M2'' - m M2')/N
     M4 = M4' + M4'' + d^4 n m (n^2 - n m + m^2)/N^3 + 6 d^2 (n^2 M2'' + m^2 M2')/N^2
          + 4 d (n M3'' - m M3')/N
+
+Fourth powers of rewards of 1e80 are no numbers any more, and of 1e-90 they are zero; such rewards
+are counted in units, powers of two, which change no digits.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from rolf.diagnosis.moments import Moments
 from rolf.types import FloatArray, IntArray
+
+#: rewards of sizes between these powers of two are counted in ones
+ORDINARY = (-100, 100)
+LEAST = -900
+
+
+def unit_of(size: float) -> float:
+    """The unit for rewards of up to this size."""
+    exponent = math.frexp(size)[1] if size else LEAST
+    low, high = ORDINARY
+    return 1.0 if low <= exponent <= high else math.ldexp(1.0, max(exponent, LEAST))
 
 
 class Chances(NamedTuple):
@@ -49,8 +64,8 @@ class Chances(NamedTuple):
 
 class Evidence(NamedTuple):
     """Rewards of every arm (K,): their number, their mean less ``level``, and the sums of the
-    second, third and fourth power of their deviations from it; the smallest and the largest
-    reward, and whether all are 0 or 1."""
+    second, third and fourth power of their deviations from it, both in ``unit``; the smallest and
+    the largest reward, and whether all are 0 or 1."""
 
     level: float
     counts: FloatArray
@@ -62,6 +77,7 @@ class Evidence(NamedTuple):
     high: float
     clicks: bool
     chances: Chances | None = None  # None if some are not known
+    unit: float = 1.0
 
     @classmethod
     def of(
@@ -74,7 +90,9 @@ class Evidence(NamedTuple):
     ) -> Evidence:
         """Of some rewards; a level close to them preserves digits."""
         counts = np.bincount(positions, minlength=arms).astype(np.float64)
-        shifted = rewards - level
+        low, high = float(rewards.min()), float(rewards.max())
+        unit = unit_of(max(-low, high, abs(level)))
+        shifted = (rewards - level) / unit
         means = np.bincount(positions, shifted, arms) / np.maximum(counts, 1.0)
         residuals = shifted - means[positions]
         squares = residuals * residuals
@@ -82,13 +100,26 @@ class Evidence(NamedTuple):
             np.bincount(positions, each, arms).astype(np.float64)
             for each in (squares, squares * residuals, squares * squares)
         )
-        low, high = float(rewards.min()), float(rewards.max())
         clicks = low >= 0.0 and high <= 1.0 and bool(((rewards == 0.0) | (rewards == 1.0)).all())
         known = None if chances is None else Chances.of(positions, chances, arms)
-        return cls(level, counts, means, m2, m3, m4, low, high, clicks, known)
+        return cls(level, counts, means, m2, m3, m4, low, high, clicks, known, unit)
+
+    def _in(self, unit: float) -> Evidence:
+        """The same in a unit that is not smaller."""
+        ratio = self.unit / unit
+        return self._replace(
+            means=self.means * ratio,
+            m2=self.m2 * ratio**2,
+            m3=self.m3 * ratio**3,
+            m4=self.m4 * ratio**4,
+            unit=unit,
+        )
 
     def plus(self, other: Evidence) -> Evidence:
         """With more rewards, less the same level."""
+        unit = max(self.unit, other.unit)
+        if self.unit != other.unit:
+            return self._in(unit).plus(other._in(unit))
         n, m = self.counts, other.counts
         total = np.maximum(n + m, 1.0)
         d = np.where((n > 0.0) & (m > 0.0), other.means - self.means, 0.0)
@@ -114,6 +145,7 @@ class Evidence(NamedTuple):
             max(self.high, other.high),
             self.clicks and other.clicks,
             chances,
+            unit,
         )
 
     @property
@@ -122,16 +154,17 @@ class Evidence(NamedTuple):
         return np.flatnonzero(self.counts)
 
     def moments(self) -> Moments:
-        """Moments of every arm with a reward, in the order of the arms."""
+        """Moments of every arm with a reward, in the order of the arms and in ``unit``."""
         counts, played = self.counts, self.counts > 0.0
-        centre = self.level + float(counts @ self.means) / float(counts.sum())
+        level, low, high = (each / self.unit for each in (self.level, self.low, self.high))
+        centre = level + float(counts @ self.means) / float(counts.sum())
         variances = self.m2 / np.maximum(counts - 1.0, 1.0)
         # Rewards that never vary within an arm still carry rounding; a variance of exactly zero
         # would make every difference infinitely sure.
-        largest = max(self.high - centre, centre - self.low)
+        largest = max(high - centre, centre - low)
         digits = max(1e-9 * largest, 1e-13 * abs(centre))
         within = float((counts - 1.0)[played] @ variances[played])
         if within <= (counts.sum() - played.sum()) * digits**2:
             variances[counts > 1.0] = digits**2
-        means = self.means + self.level
+        means = self.means + level
         return Moments(counts[played], means[played], variances[played], self.m4[played])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LISTED = 10  # deviating arms in the printed table
+#: numbers of an arm in units of rewards, and of all arms in units of their squares
+IN_REWARDS = ("mean", "mean_stderr", "mean_low", "mean_high", "fit", "latent", "latent_stderr")
+IN_SQUARES = ("explained", "latent", "noise")
 UNTESTED = (
     "no test of lack of fit: it would need arms that were chosen at random, not by their rewards"
 )
@@ -103,6 +106,17 @@ class Diagnosis:
     lack_of_fit: LackOfFit | None = None
     differ_p_value: float | None = None
     without_reward: int = 0
+
+    def times(self, unit: float) -> Diagnosis:
+        """The diagnosis of rewards that were counted in a unit."""
+        if unit == 1.0:
+            return self
+        arms = []
+        for part in self.arms:
+            numbers: Any = {name: _times(getattr(part, name), unit) for name in IN_REWARDS}
+            arms.append(replace(part, **numbers))
+        squares: Any = {name: _times(getattr(self, name), unit, 2) for name in IN_SQUARES}
+        return replace(self, arms=arms, **squares)
 
     @property
     def deviating(self) -> list[ArmPart]:
@@ -193,6 +207,10 @@ class Diagnosis:
             ax=ax,
         )
         return finish(figure, path)
+
+
+def _times(value: float | None, unit: float, power: int = 1) -> float | None:
+    return None if value is None else value * unit**power
 
 
 def p_value_text(value: float) -> str:

@@ -119,7 +119,7 @@ def diagnosis_of(table: Arms, evidence: Evidence, level: float, randomised: bool
         )
         noises = np.full(played.size, moments.pooled)
         parts = arm_parts(table, played, moments, noises, None, clicks, level)
-        return Diagnosis(UNKNOWN, reason, **numbers, arms=parts)
+        return Diagnosis(UNKNOWN, reason, **numbers, arms=parts).times(evidence.unit)
     noises = noise_of(columns, moments)
     if clicks:
         counts, sums = np.zeros((2, table.count))
@@ -146,7 +146,7 @@ def diagnosis_of(table: Arms, evidence: Evidence, level: float, randomised: bool
         explained=float(np.median(split.explained)),
         latent=float(np.median(split.latent)),
         arms=arm_parts(table, played, moments, noises, split, clicks, level),
-    )
+    ).times(evidence.unit)
 
 
 def share_of(split: Split, level: float) -> Share:

@@ -22,8 +22,9 @@ Name: TypeAlias = Annotated[
 ]
 Text: TypeAlias = Annotated[str, StringConstraints(max_length=MAX_TEXT, pattern=NO_NULL)]
 Whole: TypeAlias = Annotated[int, Field(ge=-(2**53), le=2**53)]
+Decimal: TypeAlias = Annotated[float, Field(ge=-1e15, le=1e15)]
 Label: TypeAlias = Annotated[
-    Text | Whole | Annotated[float, Field(ge=-1e15, le=1e15)],
+    Text | Whole | Decimal,
     Field(description="The name of an arm; its number if arms have no names."),
 ]
 Feature: TypeAlias = Annotated[float, Field(ge=-MAX_FEATURE, le=MAX_FEATURE)]
@@ -59,7 +60,7 @@ class ArmRow(Form):
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
     __pydantic_extra__: dict[str, Cell]
-    arm: Annotated[Text, Field(min_length=1)] | Whole
+    arm: Annotated[Text, Field(min_length=1)] | Whole | Decimal
 
 
 class Creation(Form):
