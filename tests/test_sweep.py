@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import subprocess
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 
 import rolf
-from rolf.sweeps.identity import hash_code
 from rolf.sweeps.running import plan_sweep
 from rolf.sweeps.store import PART, STALE, Block, Store
 
@@ -358,40 +356,3 @@ def test_a_folder_that_cannot_be_written_to(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(rolf.RolfError, match=r"out: got .*file/x.* a folder to write to"):
         run(CONFIG, tmp_path / "file" / "x")
-
-
-# --- code ---
-
-
-def test_an_edit_of_a_users_code_is_noticed(tmp_path, monkeypatch):
-    """Also of a file that their module imports; not of others."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "used.py").write_text("def start():\n    return 0\n")
-    (tmp_path / "unused.py").write_text("")
-    (tmp_path / "turns.py").write_text(
-        "from used import start\n\n\n"
-        "class Turns:\n    def __init__(self, features):\n        self.arm = start()\n\n"
-        "    def ask(self):\n        return self.arm\n\n"
-        "    def tell(self, decision, reward):\n        pass\n"
-    )
-    config = changed(policies={"turns": "turns:Turns", "UCB1": "ucb1"})
-    try:
-        played = [len(run(config, tmp_path / "out")[1])]
-        for name in ("unused.py", "used.py", "turns.py"):
-            with (tmp_path / name).open("a") as file:
-                file.write("\n# edited\n")
-            played.append(len(run(config, tmp_path / "out")[1]))
-        assert played == [4, 0, 2, 2]
-        assert hash_code("", rolf.UCB1) == ""
-        assert hash_code("", importlib.import_module("turns").Turns) != ""
-    finally:
-        for name in ("turns", "used"):
-            sys.modules.pop(name, None)
-
-
-def test_code_without_a_file_is_refused(tmp_path):
-    space = {"__name__": "nowhere", "np": np}
-    code = "class Policy:\n    def ask(self): return 0\n    def tell(self, *a): pass\n"
-    exec(code + "    def __init__(self, features): pass\n", space)
-    with pytest.raises(rolf.RolfError, match="defined in a file"):
-        run(changed(policies={"mine": space["Policy"]}), tmp_path)

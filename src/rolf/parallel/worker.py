@@ -6,11 +6,17 @@ import functools
 import os
 import pickle
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rolf.errors import RolfError
+from rolf.parallel import sources
+
+#: of rolf, as this process has imported it
+SOURCE = sources.digest_of_package()
+_loading = threading.Lock()
 
 #: a worker has one core, so the libraries that it uses get one thread each
 ONE_THREAD = {
@@ -43,27 +49,78 @@ def call_pickled(function: bytes, number: int, task: bytes) -> Outcome:
     for variable, value in ONE_THREAD.items():  # unless whoever started this worker chose
         os.environ.setdefault(variable, value)
     try:
-        ready, argument = _loaded(function), pickle.loads(task)
+        with _loading:
+            parcel = _opened(function)
+            ready, argument = _loaded(function), pickle.loads(task)
+            _check(parcel)
+    except RolfError as error:
+        return _failure(number, error)
     except Exception as error:
         reason = f"a worker cannot load its task ({type(error).__name__}: {error}): "
         hint = "workers need the packages and modules that this process has imported"
         return _failure(number, RolfError(reason + hint))
     try:
-        return Outcome(number, cloudpickle.dumps(ready(argument)))
+        result = ready(argument)
+        _check(parcel)  # what has been imported meanwhile, too
+        return Outcome(number, cloudpickle.dumps(result))
     except Exception as error:
         return _failure(number, error)
 
 
-@functools.lru_cache(maxsize=2)
-def _loaded(function: bytes) -> Callable[[Any], Any]:
-    """A function, unpickled once in each worker rather than for each task.
+class Parcel(NamedTuple):
+    """A function on its way to workers, and what the caller has imported."""
 
-    Modules are looked for where the caller has them too, if there is such a folder here.
-    """
-    folders, pickled = pickle.loads(function)
-    sys.path += [each for each in folders if each not in sys.path and os.path.isdir(each)]
-    out: Callable[[Any], Any] = pickle.loads(pickled)
+    function: bytes
+    folders: list[str]  # where the caller has modules of its own
+    installed: list[str]  # and those of packages and of Python
+    modules: dict[str, str]  # the user's, with the hash of the source that the caller has imported
+    source: str  # hash of the caller's rolf
+    call: str  # tells calls apart
+
+
+@functools.lru_cache(maxsize=2)
+def _opened(parcel: bytes) -> Parcel:
+    """A parcel, opened once in each worker; then modules whose files have changed are forgotten."""
+    out: Parcel = pickle.loads(parcel)
+    if out.source != SOURCE:
+        raise RolfError(
+            "a worker has another version of rolf than this process: install the same on both, "
+            "and start the workers again"
+        )
+    loaded = sources.imported()
+    other = any(out.modules.get(name, digest) != digest for name, digest in loaded.items())
+    if _follow(out) or other or sources.changed():
+        sources.forget()
+        _loaded.cache_clear()
     return out
+
+
+def _follow(parcel: Parcel) -> bool:
+    """Look for modules where the caller does, if there are such folders here; whether that is
+    elsewhere than before."""
+    before = list(sys.path)
+    first = [each for each in parcel.folders if os.path.isdir(each)]
+    last = [each for each in parcel.installed if each not in before and os.path.isdir(each)]
+    sys.path[:] = [*first, *(each for each in before if each not in first), *last]
+    return sys.path != before
+
+
+@functools.lru_cache(maxsize=2)
+def _loaded(parcel: bytes) -> Callable[[Any], Any]:
+    """A function, unpickled once in each worker rather than for each task."""
+    out: Callable[[Any], Any] = pickle.loads(_opened(parcel).function)
+    return out
+
+
+def _check(parcel: Parcel) -> None:
+    """Raise an error if a module here is not what the caller has imported."""
+    for name, digest in sources.imported().items():
+        if parcel.modules.get(name, digest) != digest:
+            raise RolfError(
+                f"a worker has another version of the module {name} than this process: if its "
+                "file has changed since it was imported here, reload it or start Python again; "
+                "if the worker is on another machine, give it the same file"
+            )
 
 
 def _failure(number: int, error: Exception) -> Outcome:

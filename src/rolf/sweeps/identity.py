@@ -10,6 +10,7 @@ import functools
 import hashlib
 import inspect
 import json
+import operator
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -17,12 +18,12 @@ from typing import Any
 
 from rolf.errors import InvalidArgument
 from rolf.kernel.cache import SOURCES, hash_sources, outside
+from rolf.parallel import sources
+from rolf.parallel.sources import INSTALLED
 from rolf.simulation.results import versions
 
 #: the parts of this package that numbers can depend on
 PARTS = (*SOURCES, "augment.py", "arms", "checks.py", "simulation", "sweeps/playing.py")
-#: folders of installed packages
-INSTALLED = {"site-packages", "dist-packages"}
 
 
 def plain(where: str, value: Any) -> Any:
@@ -62,11 +63,33 @@ def hash_code(where: str, build: Any) -> str:
     if module is None or file is None:
         expected = "something defined in a file: what is stored is known by its source"
         raise InvalidArgument(where, build, expected)
+    files = _files(module, _home(module))
+    for changed, path in sources.changed().items():
+        if path.resolve() in files:
+            _refuse(where, f"{build!r} of {changed}", f"{path.name} has changed since it was")
+    if _superseded(build, module):
+        _refuse(where, f"{build!r}", f"{name} has been imported anew since this was")
     digest = hashlib.sha256()
-    for path in sorted(_files(module, _home(module))):
+    for path in sorted(files):
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _refuse(where: str, got: str, reason: str) -> None:
+    expected = f"the code that is in its file now ({reason} imported: reload it, or restart Python)"
+    raise InvalidArgument(where, got, expected)
+
+
+def _superseded(build: Any, module: ModuleType) -> bool:
+    """Whether its module has another class or function of the same name: it has been reloaded."""
+    path = getattr(build, "__qualname__", "")
+    try:
+        found: Any = operator.attrgetter(path)(module)
+    except AttributeError:
+        return False
+    named = (getattr(found, "__module__", None), getattr(found, "__qualname__", None))
+    return found is not build and named == (module.__name__, path)
 
 
 def _home(module: ModuleType) -> Path:
