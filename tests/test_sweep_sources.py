@@ -48,8 +48,9 @@ def folder(tmp_path, monkeypatch):
 
 def forget():
     """As if Python had been started again."""
-    for name in ("fixed", "settings", "unused"):
-        sys.modules.pop(name, None)
+    for name in list(sys.modules):
+        if name.partition(".")[0] in ("fixed", "settings", "unused"):
+            del sys.modules[name]
     importlib.invalidate_caches()
 
 
@@ -69,7 +70,7 @@ def sweep(folder, policy="fixed:Fixed", **options):
     return row["mean"] / 40, len(played)
 
 
-@pytest.mark.parametrize("code", [DIRECTLY, FROM_ELSEWHERE])
+@pytest.mark.parametrize("code", [DIRECTLY, FROM_ELSEWHERE, BY_VALUE, LAZILY])
 @pytest.mark.parametrize("backend", ["local", *CLUSTERS])
 def test_workers_that_live_on_play_the_code_of_today(folder, backend, code):
     for arm, regret in ((0, 1.0), (2, 0.0), (1, 0.5)):
@@ -132,8 +133,9 @@ def test_modules_of_packages_are_nobodys(folder):
 # --- what is stored is known by its source ---
 
 
-def test_only_edits_of_code_that_is_used_matter(folder):
-    write(folder, 0, FROM_ELSEWHERE)
+@pytest.mark.parametrize("code", [FROM_ELSEWHERE, BY_VALUE, LAZILY])
+def test_only_edits_of_code_that_is_used_matter(folder, code):
+    write(folder, 0, code)
     (folder / "unused.py").write_text("")
     played = []
     for name in ("fixed.py", "unused.py", "settings.py", "fixed.py"):
@@ -144,6 +146,26 @@ def test_only_edits_of_code_that_is_used_matter(folder):
     assert hash_code("", rolf.UCB1) == ""
     assert hash_code("", importlib.import_module("fixed").Fixed) != ""
     assert played == [1, 0, 1, 1]
+
+
+def test_imports_within_a_package_count(folder):
+    package = folder / "fixed"
+    (package / "deep").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "numbers.py").write_text("ARM = 0\n")
+    (package / "other.py").write_text("")
+    (package / "deep" / "__init__.py").write_text("from ..numbers import ARM\n")
+    (package / "broken.py").write_text("def\n")
+    lazy = "from .deep import ARM; return ARM\n        from . import broken"
+    (package / "policy.py").write_text(CLASS.format(arm="ARM").replace("return ARM", lazy))
+    hashes = []
+    for name in ("policy.py", "other.py", "deep/__init__.py", "numbers.py", "__init__.py"):
+        with (package / name).open("a") as file:
+            file.write("\n# edited\n")
+        forget()
+        hashes.append(hash_code("", importlib.import_module("fixed.policy").Fixed))
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 4
 
 
 def test_code_without_a_file_is_refused(tmp_path):
