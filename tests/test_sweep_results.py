@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pandas
@@ -110,6 +111,37 @@ def test_numbers_do_not_depend_on_the_files(tmp_path, monkeypatch):
         str(rolf.load_sweep(tmp_path / str(block)).compare().rows) for block in (1, 7, 13)
     ]
     assert len(set(comparisons)) == 1
+
+
+def test_the_best_of_many_settings_needs_the_memory_of_few(tmp_path):
+    regret = np.random.default_rng(0).random((40, 5000, 20))  # 31 MiB
+    sweep = made_up(tmp_path, regret, block=2500)
+    sweep.compare()  # whatever is loaded once
+    tracemalloc.start()
+    rows = sweep.compare()
+    peak = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    assert np.allclose(sorted(regret[:, :, -1].mean(axis=1)), [row["mean"] for row in rows])
+    assert peak < 15
+
+
+def test_settings_are_compared_in_parts_that_get_smaller_with_their_number(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "WINDOW", 40)
+    regret = np.random.default_rng(0).random((4, 64, 5))
+    sweep = made_up(tmp_path, regret)
+    sizes = []
+    monkeypatch.setattr(Moments, "add", counted(Moments.add, sizes))
+    (best,) = sweep.best(round=2)
+    assert np.isclose(best["mean"], regret[:, :, 1].mean(axis=1).min())
+    assert sizes == [(10, 4)] * 6 + [(4, 4)]
+
+
+def counted(add, sizes):
+    def added(moments, values):
+        sizes.append(values.shape)
+        add(moments, values)
+
+    return added
 
 
 def test_a_sweep_that_was_stopped_is_read_as_far_as_it_got(tmp_path):

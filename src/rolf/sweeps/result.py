@@ -74,25 +74,34 @@ class Sweep:
         ]
         return np.concatenate(parts)
 
-    def _windows(self, cell: Cell, seed: int) -> Iterator[tuple[Any, FloatArray]]:
+    def _windows(
+        self, cell: Cell, seed: int, place: int | None = None, cells: int = 1
+    ) -> Iterator[tuple[Any, FloatArray]]:
         """Regret (runs, points) of consecutive runs, and which of them there are.
 
         Where one part ends does not depend on the files, so neither do sums over parts.
+
+        Args:
+            cell: whose.
+            seed: of the runs.
+            place: of the only point that is wanted.
+            cells: that are read at the same time.
         """
         blocks = [block for block in self._store.blocks(cell.key) if block.seed == seed]
         points = self.plan.kept_rounds.size
-        size = max(1, WINDOW // points)
+        wanted = slice(None) if place is None else slice(place, place + 1)
+        width = points if place is None else 1
+        size = max(1, WINDOW // (width * cells))
         for start in range(0, self.plan.runs, size):
             stop = min(start + size, self.plan.runs)
-            values = np.zeros((stop - start, points))
+            values = np.zeros((stop - start, width))
             present = np.zeros(stop - start, dtype=bool)
             for block in blocks:
                 first, last = max(start, block.first), min(stop, block.stop)
                 if first < last:
                     read = self._store.read(cell.key, block, points)
-                    values[first - start : last - start] = read[
-                        first - block.first : last - block.first
-                    ]
+                    part = read[first - block.first : last - block.first, wanted]
+                    values[first - start : last - start] = part
                     present[first - start : last - start] = True
             yield present, values
 
@@ -233,9 +242,10 @@ class Sweep:
         """Moments of the settings over the runs that all of them have."""
         moments = Moments(len(cells), products=True)
         for seed in self.plan.seeds:
-            for parts in zip(*(self._windows(cell, seed) for cell in cells), strict=True):
+            windows = (self._windows(cell, seed, place, len(cells)) for cell in cells)
+            for parts in zip(*windows, strict=True):
                 common = np.logical_and.reduce([present for present, _ in parts])
-                columns = [values[common, place] for _, values in parts]
+                columns = [values[common, 0] for _, values in parts]
                 moments.add(np.column_stack(columns))
         return moments
 
