@@ -15,8 +15,9 @@ from rolf.sweeps import result as results
 from rolf.sweeps.comparison import compare_with_best
 from rolf.sweeps.moments import SKETCH, Collector, Moments
 from rolf.sweeps.plan import Cell, Plan
+from rolf.sweeps.running import plan_sweep
 from rolf.sweeps.store import Block, Store
-from test_sweep import CONFIG, changed, run
+from test_sweep import CONFIG, PROBLEM, changed, run
 
 
 def made_up(folder, regret, *, seed=0, block=7, cells=None, points=None):
@@ -146,6 +147,8 @@ def counted(add, sizes):
 
 def test_a_sweep_that_was_stopped_is_read_as_far_as_it_got(tmp_path):
     sweep, _ = run(changed(runs=4), tmp_path)
+    assert repr(sweep) == "<Sweep small: 6 cells, 4 runs each, 40 rounds>"
+    assert "of" not in str(sweep.summary())
     run(changed(runs=9), tmp_path)
     missing = sorted(tmp_path.rglob("0-4-5.parquet"))
     missing[0].unlink()
@@ -157,7 +160,23 @@ def test_a_sweep_that_was_stopped_is_read_as_far_as_it_got(tmp_path):
     empty = rolf.load_sweep(tmp_path)
     assert sorted(row["runs"] for row in empty.summary()) == [0, 9, 9, 9, 9, 9]
     assert len(empty.plot(x="noise").axes) == 1
+    assert "(45 of 54 runs)" in empty.plot()._suptitle.get_text()
+    assert repr(empty) == "<Sweep small: 6 cells, 45 of 54 runs, 40 rounds>"
+    assert str(empty.summary()).endswith("\n45 of 54 runs")
+    assert "45 of 54 runs" in empty.summary()._repr_html_()
+    without = [row for row in empty.best() if not row["runs"]]
+    assert [(row["best"], row["tied"], row["next"]) for row in without] == [("", "", "")]
+    assert math.isnan(without[0]["mean"])
+    assert sum(math.isnan(row["mean"]) for row in empty.compare()) == 3
     assert len(sweep.cells) == 6
+
+
+def test_one_is_not_many(tmp_path):
+    one = changed(runs=1, rounds=1, points=1, problems={"p": PROBLEM}, policies={"a": "ucb1"})
+    assert str(plan_sweep(one, tmp_path)) == "1 cell, 1 run, of which 0 are done; 1 task to do"
+    sweep, _ = run(one, tmp_path)
+    assert repr(sweep) == "<Sweep small: 1 cell, 1 run each, 1 round>"
+    assert str(plan_sweep(one, tmp_path)) == "1 cell, 1 run, of which 1 is done; 0 tasks to do"
 
 
 def test_many_rounds_are_thinned(tmp_path):

@@ -17,6 +17,7 @@ from rolf.sweeps.plan import Plan
 from rolf.sweeps.playing import Task, play_task
 from rolf.sweeps.result import Sweep
 from rolf.sweeps.store import Block, Store
+from rolf.text import counted
 
 
 class Agenda(NamedTuple):
@@ -37,9 +38,10 @@ class Agenda(NamedTuple):
 
     def __str__(self) -> str:
         done = self.runs - self.missing_runs
+        cells, runs = counted(len(self.plan.cells), "cell"), counted(self.runs, "run")
+        tasks = counted(len(self.missing), "task")
         return (
-            f"{len(self.plan.cells)} cells, {self.runs} runs, of which {done} are done; "
-            f"{len(self.missing)} tasks to do"
+            f"{cells}, {runs}, of which {done} {'is' if done == 1 else 'are'} done; {tasks} to do"
         )
 
 
