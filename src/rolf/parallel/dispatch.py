@@ -42,6 +42,7 @@ def run_all(
             sources.imported(),
             SOURCE,
             secrets.token_hex(8),
+            os.getpid() if workers.children else None,
         )
         target = pickle.dumps(parcel)
     done = bytearray(len(tasks))

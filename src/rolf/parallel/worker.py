@@ -7,6 +7,7 @@ import os
 import pickle
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ from typing import Any, NamedTuple
 from rolf.errors import RolfError
 from rolf.parallel import sources
 
+#: seconds between two looks at whether the caller is still there
+WATCH = 1.0
 #: of rolf, as this process has imported it
 SOURCE = sources.digest_of_package()
 _loading = threading.Lock()
@@ -76,6 +79,7 @@ class Parcel(NamedTuple):
     modules: dict[str, str]  # the user's, with the hash of the source that the caller has imported
     source: str  # hash of the caller's rolf
     call: str  # tells calls apart
+    parent: int | None  # the caller's process, without which workers are to end
 
 
 @functools.lru_cache(maxsize=2)
@@ -87,12 +91,26 @@ def _opened(parcel: bytes) -> Parcel:
             "a worker has another version of rolf than this process: install the same on both, "
             "and start the workers again"
         )
+    if out.parent is not None and out.parent == os.getppid():
+        _end_with(out.parent)
     loaded = sources.imported()
     other = any(out.modules.get(name, digest) != digest for name, digest in loaded.items())
     if _follow(out) or other or sources.changed():
         sources.forget()
         _loaded.cache_clear()
     return out
+
+
+@functools.cache
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent has ended, also if that was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _follow(parcel: Parcel) -> bool:
