@@ -356,3 +356,22 @@ def test_a_folder_that_cannot_be_written_to(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(rolf.RolfError, match=r"out: got .*file/x.* a folder to write to"):
         run(CONFIG, tmp_path / "file" / "x")
+
+
+class Breaks(InTurn):
+    def ask(self):
+        if super().ask() == 3:
+            raise ZeroDivisionError("by accident")
+        return 0
+
+
+@pytest.mark.parametrize("backend", ["threads", "local"])
+def test_an_error_of_a_policy_says_where(tmp_path, backend):
+    config = changed(seeds=[7], policies={"mine": {"policy": Breaks, "grid": {"start": [2, 1]}}})
+    config["problems"] = {"paper": {**PROBLEM, "grid": {"noise": [0.5]}}}
+    wanted = (
+        r"mine, start=. on paper, noise=0.5 \(seed 7, run 0\) has failed: ZeroDivisionError: by"
+    )
+    with pytest.raises(rolf.RolfError, match=wanted + r" accident \(test_sweep.py:\d+\)") as caught:
+        run(config, tmp_path, backend=backend, jobs=1)
+    assert "by accident" in str(caught.value.__cause__)

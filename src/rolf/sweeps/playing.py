@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rolf.errors import RolfError
 from rolf.simulation.loop import play, ready_loop
 from rolf.simulation.specs import Entry
 from rolf.simulation.tasks import draw_problem, play_at
@@ -13,7 +16,7 @@ from rolf.types import FloatArray, IntArray
 
 
 class Task(NamedTuple):
-    """Runs ``first`` to ``first + runs - 1`` of a policy on a problem."""
+    """Runs ``first`` to ``first + runs - 1`` of a policy on a problem, and the cell in words."""
 
     entry: Entry
     problem: Any
@@ -21,6 +24,7 @@ class Task(NamedTuple):
     seed: int
     first: int
     runs: int
+    cell: str = ""
 
 
 def play_task(task: Task) -> FloatArray:
@@ -32,5 +36,12 @@ def play_task(task: Task) -> FloatArray:
         loop = ready_loop(task.entry.build, drawn, task.entry.options)
     for row in range(task.runs):
         run = task.first + row
-        regret[row] = play_at(task.entry, task.problem, task.seed, run, task.points, loop)
+        try:
+            regret[row] = play_at(task.entry, task.problem, task.seed, run, task.points, loop)
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            raise RolfError(
+                f"{task.cell} (seed {task.seed}, run {run}) has failed: "
+                f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
+            ) from error
     return regret

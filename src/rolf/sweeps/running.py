@@ -81,14 +81,17 @@ def sweep(
     store.write_plan(plan)
     for index in dict.fromkeys(index for index, _ in agenda.missing):
         _compile(agenda.players[index], plan.seeds[0])
-    tasks = [Task(*agenda.players[index], points, *block) for index, block in agenda.missing]
+    tasks = [
+        Task(*agenda.players[index], points, *block, plan.cells[index].words)
+        for index, block in agenda.missing
+    ]
     running: Any = parallel.completed(play_task, tasks, backend=backend, jobs=jobs, address=address)
     with progress_bar(progress, len(tasks), "sweeping") as advance, closing(running) as finished:
         for number, regret in finished:
             index, block = agenda.missing[number]
             cell = plan.cells[index]
             store.write(cell.key, block, regret)
-            advance(f"{cell.setting} on {cell.on}")
+            advance(cell.words)
     return Sweep(store.folder, plan)
 
 
