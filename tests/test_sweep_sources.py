@@ -12,7 +12,8 @@ import pytest
 import rolf
 from rolf.parallel import completed, sources
 from rolf.sweeps.identity import hash_code
-from test_sweep import changed, run
+from rolf.sweeps.running import plan_sweep
+from test_sweep import InTurn, changed, run
 
 PROBLEM = {"family": "problem", "features": [[1.0], [2.0], [3.0]], "means": [0.0, 0.5, 1.0]}
 CLASS = """
@@ -174,3 +175,14 @@ def test_code_without_a_file_is_refused(tmp_path):
     exec(code + "    def __init__(self, features): pass\n", space)
     with pytest.raises(rolf.RolfError, match="defined in a file"):
         run(changed(policies={"mine": space["Policy"]}), tmp_path)
+
+
+def test_whole_numbers_are_the_same_with_and_without_a_point(tmp_path):
+    def keys(number, policy):
+        of_problem = {"p": {**PROBLEM, "noise": number, "features": [[number], [2], [3.0]]}}
+        config = changed(problems=of_problem, policies={"a": policy})
+        return [cell.key for cell in plan_sweep(config, tmp_path).plan.cells]
+
+    assert keys(1, ("ucb1", {"scale": 2})) == keys(1.0, ("ucb1", {"scale": 2.0}))
+    assert keys(1, ("ucb1", {"scale": 2})) != keys(1, ("ucb1", {"scale": 2.5}))
+    assert keys(1, (InTurn, {"start": 2})) != keys(1, (InTurn, {"start": 2.0}))  # it may tell
