@@ -123,6 +123,18 @@ def test_a_worker_with_another_rolf_is_refused(monkeypatch):
         list(completed(abs, [-1], jobs=2))
 
 
+def test_modules_of_the_caller_are_left_alone(folder):
+    """A single job of this machine is done by the caller itself."""
+    write(folder, 0)
+    fixed = importlib.import_module("fixed")
+    before = list(sys.path), sys.modules["test_sweep"]
+    assert dict(completed(abs, [-1], jobs=1)) == {0: 1}
+    write(folder, 2)
+    assert dict(completed(abs, [-1], jobs=1)) == {0: 1}
+    assert sys.modules["fixed"] is fixed
+    assert (sys.path, sys.modules["test_sweep"]) == before
+
+
 def test_modules_of_packages_are_nobodys(folder):
     write(folder, 0)
     importlib.import_module("fixed")

@@ -18,7 +18,7 @@ from rolf.errors import RolfError
 from rolf.parallel import pickled as to_bytes
 from rolf.parallel import sources
 from rolf.parallel.backends import ATTEMPTS, Workers
-from rolf.parallel.worker import SOURCE, Outcome, Parcel, call, call_pickled
+from rolf.parallel.worker import SOURCE, Outcome, Parcel, call, call_pickled, this_process
 
 
 class RemoteTraceback(Exception):
@@ -42,6 +42,7 @@ def run_all(
             sources.imported(),
             SOURCE,
             secrets.token_hex(8),
+            this_process(),
             os.getpid() if workers.children else None,
         )
         target = pickle.dumps(parcel)

@@ -33,16 +33,21 @@ class _Import(NamedTuple):
 
 
 _imports: dict[str, _Import] = {}
+_others: dict[str, ModuleType] = {}  # which are not the user's
 
 
 def imported() -> dict[str, str]:
     """For each of the user's modules that are imported here, the hash of the source it is from."""
     for name, module in list(sys.modules.items()):
+        if _others.get(name) is module:
+            continue
         known, spec = _imports.get(name), getattr(module, "__spec__", None)
         if known is not None and known.module is module and known.spec is spec:
             continue
         file = _file(name, module)
-        if file is not None:
+        if file is None:
+            _others[name] = module
+        else:
             digest = "" if _older_than_file(spec) else digest_of(file)
             _imports[name] = _Import(module, spec, file, digest)
     for name in _imports.keys() - sys.modules.keys():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import pickle
+import secrets
 import sys
 import threading
 import time
@@ -19,7 +20,8 @@ from rolf.parallel import sources
 WATCH = 1.0
 #: of rolf, as this process has imported it
 SOURCE = sources.digest_of_package()
-_loading = threading.Lock()
+_TOKEN = secrets.token_hex(8)
+_loading = threading.RLock()  # a worker of Dask may have several threads
 
 #: a worker has one core, so the libraries that it uses get one thread each
 ONE_THREAD = {
@@ -79,7 +81,13 @@ class Parcel(NamedTuple):
     modules: dict[str, str]  # the user's, with the hash of the source that the caller has imported
     source: str  # hash of the caller's rolf
     call: str  # tells calls apart
+    caller: tuple[str, int]  # tells processes apart
     parent: int | None  # the caller's process, without which workers are to end
+
+
+def this_process() -> tuple[str, int]:
+    """What no other process has, not even on another machine."""
+    return _TOKEN, os.getpid()
 
 
 @functools.lru_cache(maxsize=2)
@@ -91,6 +99,8 @@ def _opened(parcel: bytes) -> Parcel:
             "a worker has another version of rolf than this process: install the same on both, "
             "and start the workers again"
         )
+    if out.caller == this_process():  # its modules are the caller's, who may hold on to them
+        return out
     if out.parent is not None and out.parent == os.getppid():
         _end_with(out.parent)
     loaded = sources.imported()
@@ -132,7 +142,9 @@ def _loaded(parcel: bytes) -> Callable[[Any], Any]:
 
 def _check(parcel: Parcel) -> None:
     """Raise an error if a module here is not what the caller has imported."""
-    for name, digest in sources.imported().items():
+    with _loading:
+        loaded = sources.imported()
+    for name, digest in loaded.items():
         if parcel.modules.get(name, digest) != digest:
             raise RolfError(
                 f"a worker has another version of the module {name} than this process: if its "

@@ -79,11 +79,11 @@ def hash_code(where: str, build: Any) -> str:
         raise InvalidArgument(where, build, expected)
     home = _home(module)
     files = _files(module, home)
-    for changed, path in sources.changed().items():
+    for path in sources.changed().values():
         if path.resolve() in files:
-            _refuse(where, f"{build!r} of {changed}", f"{path.name} has changed since it was")
+            _refuse(where, build, f"{path.name} has changed since it was")
     if _superseded(build, module):
-        _refuse(where, f"{build!r}", f"{name} has been imported anew since this was")
+        _refuse(where, build, f"{name} has been imported anew since this was")
     digest = hashlib.sha256()
     for path in sorted(files):
         digest.update(path.relative_to(home).as_posix().encode())
@@ -91,7 +91,7 @@ def hash_code(where: str, build: Any) -> str:
     return digest.hexdigest()
 
 
-def _refuse(where: str, got: str, reason: str) -> None:
+def _refuse(where: str, got: Any, reason: str) -> None:
     expected = f"the code that is in its file now ({reason} imported: reload it, or restart Python)"
     raise InvalidArgument(where, got, expected)
 
