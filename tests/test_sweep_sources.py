@@ -11,6 +11,7 @@ import pytest
 
 import rolf
 from rolf.parallel import completed, sources
+from rolf.simulation.results import versions
 from rolf.sweeps.identity import hash_code
 from rolf.sweeps.running import plan_sweep
 from test_sweep import InTurn, changed, run
@@ -121,6 +122,13 @@ def test_a_worker_with_another_rolf_is_refused(monkeypatch):
     monkeypatch.setattr("rolf.parallel.dispatch.SOURCE", "another")
     with pytest.raises(rolf.RolfError, match="another version of rolf"):
         list(completed(abs, [-1], jobs=2))
+
+
+def test_a_worker_with_another_numpy_is_refused(tmp_path, monkeypatch):
+    others = {**versions(), "numpy": "0.1"}
+    monkeypatch.setattr("rolf.sweeps.running.versions", lambda: others)
+    with pytest.raises(rolf.RolfError, match=f"other versions.*: numpy {np.__version__}, not 0.1"):
+        sweep(tmp_path, "ucb1")
 
 
 def test_modules_of_the_caller_are_left_alone(folder):

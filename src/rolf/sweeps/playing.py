@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,13 +11,17 @@ import numpy as np
 
 from rolf.errors import RolfError
 from rolf.simulation.loop import play, ready_loop
+from rolf.simulation.results import versions
 from rolf.simulation.specs import Entry
 from rolf.simulation.tasks import draw_problem, play_at
 from rolf.types import FloatArray, IntArray
 
+_versions = functools.cache(versions)
+
 
 class Task(NamedTuple):
-    """Runs ``first`` to ``first + runs - 1`` of a policy on a problem, and the cell in words."""
+    """Runs ``first`` to ``first + runs - 1`` of a policy on a problem, the cell in words, and the
+    versions of the software that its key names."""
 
     entry: Entry
     problem: Any
@@ -24,11 +29,16 @@ class Task(NamedTuple):
     seed: int
     first: int
     runs: int
-    cell: str = ""
+    cell: str
+    versions: dict[str, str]
 
 
 def play_task(task: Task) -> FloatArray:
     """Cumulative regret (runs, points)."""
+    if (here := _versions()) != task.versions:
+        names = [name for name in here if here[name] != task.versions.get(name)]
+        got = ", ".join(f"{name} {here[name]}, not {task.versions.get(name)}" for name in names)
+        raise RolfError(f"a worker has other versions than the caller: {got}")
     regret = np.empty((task.runs, task.points.size))
     loop = play
     if task.entry.ours:

@@ -11,6 +11,7 @@ from rolf import parallel
 from rolf.extras import require
 from rolf.progress import progress_bar
 from rolf.simulation.loop import ready_loop
+from rolf.simulation.results import versions
 from rolf.simulation.tasks import draw_problem
 from rolf.sweeps.config import Players, read_config
 from rolf.sweeps.plan import Plan
@@ -81,8 +82,9 @@ def sweep(
     store.write_plan(plan)
     for index in dict.fromkeys(index for index, _ in agenda.missing):
         _compile(agenda.players[index], plan.seeds[0])
+    used = versions()
     tasks = [
-        Task(*agenda.players[index], points, *block, plan.cells[index].words)
+        Task(*agenda.players[index], points, *block, plan.cells[index].words, used)
         for index, block in agenda.missing
     ]
     running: Any = parallel.completed(play_task, tasks, backend=backend, jobs=jobs, address=address)
