@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import subprocess
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 
 import rolf
-from rolf.sweeps.identity import hash_code
 from rolf.sweeps.running import plan_sweep
 from rolf.sweeps.store import PART, STALE, Block, Store
 
@@ -360,38 +358,20 @@ def test_a_folder_that_cannot_be_written_to(tmp_path):
         run(CONFIG, tmp_path / "file" / "x")
 
 
-# --- code ---
+class Breaks(InTurn):
+    def ask(self):
+        if super().ask() == 3:
+            raise ZeroDivisionError("by accident")
+        return 0
 
 
-def test_an_edit_of_a_users_code_is_noticed(tmp_path, monkeypatch):
-    """Also of a file that their module imports; not of others."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "used.py").write_text("def start():\n    return 0\n")
-    (tmp_path / "unused.py").write_text("")
-    (tmp_path / "turns.py").write_text(
-        "from used import start\n\n\n"
-        "class Turns:\n    def __init__(self, features):\n        self.arm = start()\n\n"
-        "    def ask(self):\n        return self.arm\n\n"
-        "    def tell(self, decision, reward):\n        pass\n"
+@pytest.mark.parametrize("backend", ["threads", "local"])
+def test_an_error_of_a_policy_says_where(tmp_path, backend):
+    config = changed(seeds=[7], policies={"mine": {"policy": Breaks, "grid": {"start": [2, 1]}}})
+    config["problems"] = {"paper": {**PROBLEM, "grid": {"noise": [0.5]}}}
+    wanted = (
+        r"mine, start=. on paper, noise=0.5 \(seed 7, run 0\) has failed: ZeroDivisionError: by"
     )
-    config = changed(policies={"turns": "turns:Turns", "UCB1": "ucb1"})
-    try:
-        played = [len(run(config, tmp_path / "out")[1])]
-        for name in ("unused.py", "used.py", "turns.py"):
-            with (tmp_path / name).open("a") as file:
-                file.write("\n# edited\n")
-            played.append(len(run(config, tmp_path / "out")[1]))
-        assert played == [4, 0, 2, 2]
-        assert hash_code("", rolf.UCB1) == ""
-        assert hash_code("", importlib.import_module("turns").Turns) != ""
-    finally:
-        for name in ("turns", "used"):
-            sys.modules.pop(name, None)
-
-
-def test_code_without_a_file_is_refused(tmp_path):
-    space = {"__name__": "nowhere", "np": np}
-    code = "class Policy:\n    def ask(self): return 0\n    def tell(self, *a): pass\n"
-    exec(code + "    def __init__(self, features): pass\n", space)
-    with pytest.raises(rolf.RolfError, match="defined in a file"):
-        run(changed(policies={"mine": space["Policy"]}), tmp_path)
+    with pytest.raises(rolf.RolfError, match=wanted + r" accident \(test_sweep.py:\d+\)") as caught:
+        run(config, tmp_path, backend=backend, jobs=1)
+    assert "by accident" in str(caught.value.__cause__)

@@ -128,6 +128,9 @@ def test_the_commands(tmp_path):
     words = ("plot", out, "--x", "scale", "--where", "noise=0.5", "--out", picture)
     assert command(*words).exit_code == 0
     assert picture.stat().st_size > 1000
+    assert "not finished" not in command(*words).output
+    next(out.rglob("*.parquet")).unlink()
+    assert f"{out}: not finished, 15 of 18 runs" in command(*words).output
 
 
 @pytest.mark.parametrize(

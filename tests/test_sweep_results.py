@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pandas
@@ -14,8 +15,9 @@ from rolf.sweeps import result as results
 from rolf.sweeps.comparison import compare_with_best
 from rolf.sweeps.moments import SKETCH, Collector, Moments
 from rolf.sweeps.plan import Cell, Plan
+from rolf.sweeps.running import plan_sweep
 from rolf.sweeps.store import Block, Store
-from test_sweep import CONFIG, changed, run
+from test_sweep import CONFIG, PROBLEM, changed, run
 
 
 def made_up(folder, regret, *, seed=0, block=7, cells=None, points=None):
@@ -112,8 +114,41 @@ def test_numbers_do_not_depend_on_the_files(tmp_path, monkeypatch):
     assert len(set(comparisons)) == 1
 
 
+def test_the_best_of_many_settings_needs_the_memory_of_few(tmp_path):
+    regret = np.random.default_rng(0).random((40, 5000, 20))  # 31 MiB
+    sweep = made_up(tmp_path, regret, block=2500)
+    sweep.compare()  # whatever is loaded once
+    tracemalloc.start()
+    rows = sweep.compare()
+    peak = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    assert np.allclose(sorted(regret[:, :, -1].mean(axis=1)), [row["mean"] for row in rows])
+    assert peak < 15
+
+
+def test_settings_are_compared_in_parts_that_get_smaller_with_their_number(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "WINDOW", 40)
+    regret = np.random.default_rng(0).random((4, 64, 5))
+    sweep = made_up(tmp_path, regret)
+    sizes = []
+    monkeypatch.setattr(Moments, "add", counted(Moments.add, sizes))
+    (best,) = sweep.best(round=2)
+    assert np.isclose(best["mean"], regret[:, :, 1].mean(axis=1).min())
+    assert sizes == [(10, 4)] * 6 + [(4, 4)]
+
+
+def counted(add, sizes):
+    def added(moments, values):
+        sizes.append(values.shape)
+        add(moments, values)
+
+    return added
+
+
 def test_a_sweep_that_was_stopped_is_read_as_far_as_it_got(tmp_path):
     sweep, _ = run(changed(runs=4), tmp_path)
+    assert repr(sweep) == "<Sweep small: 6 cells, 4 runs each, 40 rounds>"
+    assert "of" not in str(sweep.summary())
     run(changed(runs=9), tmp_path)
     missing = sorted(tmp_path.rglob("0-4-5.parquet"))
     missing[0].unlink()
@@ -125,7 +160,23 @@ def test_a_sweep_that_was_stopped_is_read_as_far_as_it_got(tmp_path):
     empty = rolf.load_sweep(tmp_path)
     assert sorted(row["runs"] for row in empty.summary()) == [0, 9, 9, 9, 9, 9]
     assert len(empty.plot(x="noise").axes) == 1
+    assert "(45 of 54 runs)" in empty.plot()._suptitle.get_text()
+    assert repr(empty) == "<Sweep small: 6 cells, 45 of 54 runs, 40 rounds>"
+    assert str(empty.summary()).endswith("\n45 of 54 runs")
+    assert "45 of 54 runs" in empty.summary()._repr_html_()
+    without = [row for row in empty.best() if not row["runs"]]
+    assert [(row["best"], row["tied"], row["next"]) for row in without] == [("", "", "")]
+    assert math.isnan(without[0]["mean"])
+    assert sum(math.isnan(row["mean"]) for row in empty.compare()) == 3
     assert len(sweep.cells) == 6
+
+
+def test_one_is_not_many(tmp_path):
+    one = changed(runs=1, rounds=1, points=1, problems={"p": PROBLEM}, policies={"a": "ucb1"})
+    assert str(plan_sweep(one, tmp_path)) == "1 cell, 1 run, of which 0 are done; 1 task to do"
+    sweep, _ = run(one, tmp_path)
+    assert repr(sweep) == "<Sweep small: 1 cell, 1 run each, 1 round>"
+    assert str(plan_sweep(one, tmp_path)) == "1 cell, 1 run, of which 1 is done; 0 tasks to do"
 
 
 def test_many_rounds_are_thinned(tmp_path):

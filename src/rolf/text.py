@@ -54,6 +54,15 @@ def html_lines(*lines: str, bold: bool = True) -> str:
     return "<br>".join([f"<b>{first}</b>" if bold else first, *rest])
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "run"), counted(1200, "run")
+    ('1 run', '1200 runs')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def listed(names: Sequence[str], most: int = 10) -> str:
     """Names in a line, at most so many.
 

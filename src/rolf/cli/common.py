@@ -210,3 +210,15 @@ def format_number(value: float | None) -> str:
 
 def print_json(data: Any) -> None:
     typer.echo(json.dumps(data, indent=2))
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does."""
+    import signal
+
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

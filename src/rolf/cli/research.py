@@ -137,7 +137,8 @@ def plot(
     """Draw a saved result again, or a sweep: over rounds, or against a swept argument."""
     if result.is_dir():
         with errors_name_options("x", "facet", "where", "round"):
-            rolf.load_sweep(result).plot(
+            sweep = rolf.load_sweep(result)
+            sweep.plot(
                 out,
                 x=x or "round",
                 facet=facet or None,
@@ -146,6 +147,8 @@ def plot(
                 title=title,
                 logarithmic=logarithmic,
             )
+        if sweep.progress:
+            typer.echo(f"{result}: not finished, {sweep.progress}")
     elif x or facet or where or round:
         wanted = "the folder of a sweep, for --x, --facet, --where and --round"
         raise InvalidArgument("result", str(result), wanted)

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from rolf.cli.common import ADDRESS, BACKEND, JOBS, format_number, make_table, print_table
+from rolf.cli.common import (
+    ADDRESS,
+    BACKEND,
+    JOBS,
+    format_number,
+    make_table,
+    print_table,
+    terminated_as_interrupted,
+)
 from rolf.extras import require
 
 commands = typer.Typer()
@@ -40,7 +48,8 @@ def sweep(
     if dry_run:
         typer.echo(f"{config}: {plan_sweep(config, folder)}")
         return
-    result = run(config, folder, backend=backend, address=address, jobs=jobs)
+    with terminated_as_interrupted():
+        result = run(config, folder, backend=backend, address=address, jobs=jobs)
     rows = (
         (row["problem"], row["best"], *map(format_number, (row["mean"], row["high"])), row["tied"])
         for row in result.best()

@@ -26,6 +26,7 @@ class Workers(NamedTuple):
     jobs: int
     in_flight: int
     pickles: bool = True
+    children: bool = False  # whether they are processes of this one, and to end with it
     retries: bool = False  # whether they themselves run a task again whose worker died
     deaths: tuple[type[BaseException], ...] = ()  # errors that say that workers died
     losses: tuple[type[BaseException], ...] = ()  # and that the whole cluster is gone

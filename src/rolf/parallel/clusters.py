@@ -62,7 +62,7 @@ def _processes(count: int) -> Workers:
     def backend() -> Any:
         return LokyBackend(inner_max_num_threads=1, nesting_level=0)
 
-    return Workers(backend, count, 2 * count, deaths=(BrokenProcessPool,))
+    return Workers(backend, count, 2 * count, children=True, deaths=(BrokenProcessPool,))
 
 
 # --- Dask ---

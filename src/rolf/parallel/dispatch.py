@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import secrets
 import sys
 import warnings
 from collections import Counter
@@ -15,8 +16,9 @@ from joblib import Parallel, delayed
 
 from rolf.errors import RolfError
 from rolf.parallel import pickled as to_bytes
+from rolf.parallel import sources
 from rolf.parallel.backends import ATTEMPTS, Workers
-from rolf.parallel.worker import Outcome, call, call_pickled
+from rolf.parallel.worker import SOURCE, Outcome, Parcel, call, call_pickled, this_process
 
 
 class RemoteTraceback(Exception):
@@ -33,7 +35,17 @@ def run_all(
     target: Any = function
     if workers.pickles:
         folders = [os.path.abspath(each) for each in sys.path]
-        target = pickle.dumps((folders, to_bytes("function", function)))
+        parcel = Parcel(
+            to_bytes("function", function),
+            [each for each in folders if not sources.installed(each)],
+            [each for each in folders if sources.installed(each)],
+            sources.imported(),
+            SOURCE,
+            secrets.token_hex(8),
+            this_process(),
+            os.getpid() if workers.children else None,
+        )
+        target = pickle.dumps(parcel)
     done = bytearray(len(tasks))
     deaths: Counter[int] = Counter()
     while not all(done):

@@ -5,12 +5,23 @@ from __future__ import annotations
 import functools
 import os
 import pickle
+import secrets
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rolf.errors import RolfError
+from rolf.parallel import sources
+
+#: seconds between two looks at whether the caller is still there
+WATCH = 1.0
+#: of rolf, as this process has imported it
+SOURCE = sources.digest_of_package()
+_TOKEN = secrets.token_hex(8)
+_loading = threading.RLock()  # a worker of Dask may have several threads
 
 #: a worker has one core, so the libraries that it uses get one thread each
 ONE_THREAD = {
@@ -43,27 +54,103 @@ def call_pickled(function: bytes, number: int, task: bytes) -> Outcome:
     for variable, value in ONE_THREAD.items():  # unless whoever started this worker chose
         os.environ.setdefault(variable, value)
     try:
-        ready, argument = _loaded(function), pickle.loads(task)
+        with _loading:
+            parcel = _opened(function)
+            ready, argument = _loaded(function), pickle.loads(task)
+            _check(parcel)
+    except RolfError as error:
+        return _failure(number, error)
     except Exception as error:
         reason = f"a worker cannot load its task ({type(error).__name__}: {error}): "
         hint = "workers need the packages and modules that this process has imported"
         return _failure(number, RolfError(reason + hint))
     try:
-        return Outcome(number, cloudpickle.dumps(ready(argument)))
+        result = ready(argument)
+        _check(parcel)  # what has been imported meanwhile, too
+        return Outcome(number, cloudpickle.dumps(result))
     except Exception as error:
         return _failure(number, error)
 
 
-@functools.lru_cache(maxsize=2)
-def _loaded(function: bytes) -> Callable[[Any], Any]:
-    """A function, unpickled once in each worker rather than for each task.
+class Parcel(NamedTuple):
+    """A function on its way to workers, and what the caller has imported."""
 
-    Modules are looked for where the caller has them too, if there is such a folder here.
-    """
-    folders, pickled = pickle.loads(function)
-    sys.path += [each for each in folders if each not in sys.path and os.path.isdir(each)]
-    out: Callable[[Any], Any] = pickle.loads(pickled)
+    function: bytes
+    folders: list[str]  # where the caller has modules of its own
+    installed: list[str]  # and those of packages and of Python
+    modules: dict[str, str]  # the user's, with the hash of the source that the caller has imported
+    source: str  # hash of the caller's rolf
+    call: str  # tells calls apart
+    caller: tuple[str, int]  # tells processes apart
+    parent: int | None  # the caller's process, without which workers are to end
+
+
+def this_process() -> tuple[str, int]:
+    """What no other process has, not even on another machine."""
+    return _TOKEN, os.getpid()
+
+
+@functools.lru_cache(maxsize=2)
+def _opened(parcel: bytes) -> Parcel:
+    """A parcel, opened once in each worker; then modules whose files have changed are forgotten."""
+    out: Parcel = pickle.loads(parcel)
+    if out.source != SOURCE:
+        raise RolfError(
+            "a worker has another version of rolf than this process: install the same on both, "
+            "and start the workers again"
+        )
+    if out.caller == this_process():  # its modules are the caller's, who may hold on to them
+        return out
+    if out.parent is not None and out.parent == os.getppid():
+        _end_with(out.parent)
+    loaded = sources.imported()
+    other = any(out.modules.get(name, digest) != digest for name, digest in loaded.items())
+    if _follow(out) or other or sources.changed():
+        sources.forget()
+        _loaded.cache_clear()
     return out
+
+
+@functools.cache
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent has ended, also if that was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _follow(parcel: Parcel) -> bool:
+    """Look for modules where the caller does, if there are such folders here; whether that is
+    elsewhere than before."""
+    before = list(sys.path)
+    first = [each for each in parcel.folders if os.path.isdir(each)]
+    last = [each for each in parcel.installed if each not in before and os.path.isdir(each)]
+    sys.path[:] = [*first, *(each for each in before if each not in first), *last]
+    return sys.path != before
+
+
+@functools.lru_cache(maxsize=2)
+def _loaded(parcel: bytes) -> Callable[[Any], Any]:
+    """A function, unpickled once in each worker rather than for each task."""
+    out: Callable[[Any], Any] = pickle.loads(_opened(parcel).function)
+    return out
+
+
+def _check(parcel: Parcel) -> None:
+    """Raise an error if a module here is not what the caller has imported."""
+    with _loading:
+        loaded = sources.imported()
+    for name, digest in loaded.items():
+        if parcel.modules.get(name, digest) != digest:
+            raise RolfError(
+                f"a worker has another version of the module {name} than this process: if its "
+                "file has changed since it was imported here, reload it or start Python again; "
+                "if the worker is on another machine, give it the same file"
+            )
 
 
 def _failure(number: int, error: Exception) -> Outcome:

@@ -21,7 +21,7 @@ from rolf.simulation.plans import (
 )
 from rolf.simulation.specs import Entry, read_policies
 from rolf.simulation.tasks import build_policy, draw_problem, kept_rounds, warn_if_unsuited
-from rolf.sweeps.identity import cell_key, plain
+from rolf.sweeps.identity import alike, cell_key, plain
 from rolf.sweeps.plan import Cell, Plan
 
 KEYS = ("title", "rounds", "runs", "seed", "seeds", "points", "problems", "policies")
@@ -87,7 +87,7 @@ class _Mistakes(list[InvalidArgument]):
 def read_config(config: str | Path | Mapping[str, Any]) -> tuple[Plan, list[Players]]:
     """The plan of a sweep and, for each of its cells, what plays.
 
-    All mistakes are reported in one error.
+    Mistakes in all its parts are reported in one error: of each problem and policy the first.
     """
     if isinstance(config, Mapping):
         source, data, title = "config", dict(config), "sweep"
@@ -221,10 +221,10 @@ def _combine(
                 if entry.ours:
                     warn_if_unsuited(entry, made, first, plan.rounds)
                 content = {
-                    "problem": problem.arguments,
+                    "problem": alike(problem.builder, problem.arguments),
                     "label": entry.label,
                     "policy": f"{entry.build.__module__}:{entry.build.__qualname__}",
-                    "options": entry.options,
+                    "options": alike(entry.build, entry.options),
                     "points": {"all": plan.rounds} if plan.points == "all" else plan.points,
                 }
                 builders = [(problem.where, problem.builder), (policy.where, entry.build)]

@@ -1,28 +1,31 @@
 """What a result depends on, as a hash: the content of a cell, and the code that plays it.
 
 Code is rolf's own, the versions of what it rests on, and the files of a user's policies and
-families: their module, and what that module has imported from its own folder or package.
+families: their module, and what that module imports from its own folder or package.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import inspect
 import json
+import operator
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from rolf.errors import InvalidArgument
 from rolf.kernel.cache import SOURCES, hash_sources, outside
+from rolf.parallel import sources
+from rolf.parallel.sources import INSTALLED
 from rolf.simulation.results import versions
 
 #: the parts of this package that numbers can depend on
 PARTS = (*SOURCES, "augment.py", "arms", "checks.py", "simulation", "sweeps/playing.py")
-#: folders of installed packages
-INSTALLED = {"site-packages", "dist-packages"}
 
 
 def plain(where: str, value: Any) -> Any:
@@ -32,6 +35,18 @@ def plain(where: str, value: Any) -> Any:
     except (TypeError, ValueError, RecursionError) as error:
         expected = f"plain data: numbers, text, lists and tables ({error})"
         raise InvalidArgument(where, value, expected) from None
+
+
+def alike(build: Any, value: Any) -> Any:
+    """Plain data in which 1.0 is 1, for what is rolf's and takes them for the same."""
+    if outside(build.__module__):
+        return value
+    if isinstance(value, dict):
+        return {name: alike(build, each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [alike(build, each) for each in value]
+    exact = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return int(value) if exact else value
 
 
 def cell_key(content: dict[str, Any], builders: list[tuple[str, Any]]) -> str:
@@ -62,11 +77,34 @@ def hash_code(where: str, build: Any) -> str:
     if module is None or file is None:
         expected = "something defined in a file: what is stored is known by its source"
         raise InvalidArgument(where, build, expected)
+    home = _home(module)
+    files = _files(module, home)
+    for path in sources.changed().values():
+        if path.resolve() in files:
+            _refuse(where, build, f"{path.name} has changed since it was")
+    if _superseded(build, module):
+        _refuse(where, build, f"{name} has been imported anew since this was")
     digest = hashlib.sha256()
-    for path in sorted(_files(module, _home(module))):
-        digest.update(path.name.encode())
+    for path in sorted(files):
+        digest.update(path.relative_to(home).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _refuse(where: str, got: Any, reason: str) -> None:
+    expected = f"the code that is in its file now ({reason} imported: reload it, or restart Python)"
+    raise InvalidArgument(where, got, expected)
+
+
+def _superseded(build: Any, module: ModuleType) -> bool:
+    """Whether its module has another class or function of the same name: it has been reloaded."""
+    path = getattr(build, "__qualname__", "")
+    try:
+        found: Any = operator.attrgetter(path)(module)
+    except AttributeError:
+        return False
+    named = (getattr(found, "__module__", None), getattr(found, "__qualname__", None))
+    return found is not build and named == (module.__name__, path)
 
 
 def _home(module: ModuleType) -> Path:
@@ -78,21 +116,51 @@ def _home(module: ModuleType) -> Path:
 
 
 def _files(module: ModuleType, home: Path) -> set[Path]:
-    """The files of a module, and of what it has imported from its home, directly or not."""
+    """The files of a module, and of what it imports from its home, directly or not: what its
+    source imports anywhere, and the modules of all it holds."""
     files: set[Path] = set()
-    waiting = [module]
+    file = getattr(module, "__file__", None)
+    waiting = [(module.__name__, Path(file).resolve())] if file else []
     while waiting:
-        module = waiting.pop()
-        file = getattr(module, "__file__", None)
-        path = Path(file).resolve() if file else None
-        if path is None or path in files or path.suffix != ".py" or not _inside(path, home):
+        name, path = waiting.pop()
+        if path in files or path.suffix != ".py" or not _inside(path, home):
             continue
         files.add(path)
-        for value in list(vars(module).values()):
+        waiting += _imports(name, path)
+        loaded = sys.modules.get(name)
+        for value in list(vars(loaded).values()) if loaded else ():
             used = value if isinstance(value, ModuleType) else _module_of(value)
-            if used is not None:
-                waiting.append(used)
+            file = getattr(used, "__file__", None)
+            if used is not None and file:
+                waiting.append((used.__name__, Path(file).resolve()))
     return files
+
+
+def _imports(name: str, path: Path) -> Iterator[tuple[str, Path]]:
+    """The modules that a source imports, at the top or later, with the files that they would be
+    from if they lie beside it or in its package."""
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    root = path.parents[min(len(package), len(path.parents) - 1)]
+    try:
+        nodes = list(ast.walk(ast.parse(path.read_bytes())))
+    except (SyntaxError, ValueError):  # never imported, then
+        nodes = []
+    for node in (None, *nodes):
+        names = []
+        if node is None:
+            names = [name]  # which imports its packages
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) + 1 - node.level] if node.level else []
+            base = [*start, *(node.module or "").split(".")] if node.module else start
+            names = [".".join([*base, alias.name]) for alias in node.names]
+        for parts in (each.split(".") for each in names):
+            for stop in range(1, len(parts) + 1):
+                target = root.joinpath(*parts[:stop])
+                for file in (target.with_name(f"{target.name}.py"), target / "__init__.py"):
+                    if file.is_file():
+                        yield ".".join(parts[:stop]), file.resolve()
 
 
 def _inside(path: Path, home: Path) -> bool:

@@ -44,6 +44,11 @@ class Cell(NamedTuple):
         """The policy in words: its label and what of it comes from a grid."""
         return _titled(self.policy, self.options, self.policy_grid)
 
+    @property
+    def words(self) -> str:
+        """Policy and problem in words."""
+        return f"{self.setting} on {self.on}"
+
 
 class Plan(NamedTuple):
     """All cells of a sweep, and what they share."""

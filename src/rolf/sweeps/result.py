@@ -18,7 +18,7 @@ from rolf.sweeps.moments import Collector, Moments, Statistics
 from rolf.sweeps.plan import Cell, Plan
 from rolf.sweeps.store import Store
 from rolf.sweeps.tables import Columns, Table
-from rolf.text import html_lines
+from rolf.text import counted, html_lines
 from rolf.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -74,25 +74,34 @@ class Sweep:
         ]
         return np.concatenate(parts)
 
-    def _windows(self, cell: Cell, seed: int) -> Iterator[tuple[Any, FloatArray]]:
+    def _windows(
+        self, cell: Cell, seed: int, place: int | None = None, cells: int = 1
+    ) -> Iterator[tuple[Any, FloatArray]]:
         """Regret (runs, points) of consecutive runs, and which of them there are.
 
         Where one part ends does not depend on the files, so neither do sums over parts.
+
+        Args:
+            cell: whose.
+            seed: of the runs.
+            place: of the only point that is wanted.
+            cells: that are read at the same time.
         """
         blocks = [block for block in self._store.blocks(cell.key) if block.seed == seed]
         points = self.plan.kept_rounds.size
-        size = max(1, WINDOW // points)
+        wanted = slice(None) if place is None else slice(place, place + 1)
+        width = points if place is None else 1
+        size = max(1, WINDOW // (width * cells))
         for start in range(0, self.plan.runs, size):
             stop = min(start + size, self.plan.runs)
-            values = np.zeros((stop - start, points))
+            values = np.zeros((stop - start, width))
             present = np.zeros(stop - start, dtype=bool)
             for block in blocks:
                 first, last = max(start, block.first), min(stop, block.stop)
                 if first < last:
                     read = self._store.read(cell.key, block, points)
-                    values[first - start : last - start] = read[
-                        first - block.first : last - block.first
-                    ]
+                    part = read[first - block.first : last - block.first, wanted]
+                    values[first - start : last - start] = part
                     present[first - start : last - start] = True
             yield present, values
 
@@ -140,7 +149,7 @@ class Sweep:
         for cell in self.cells:
             found = self.statistics(cell, after)
             rows.append({**self._columns.row(cell), **next(_numbers(found))})
-        return Table(rows, list(self._columns.all))
+        return Table(rows, list(self._columns.all), self.progress)
 
     def table(self) -> Table:
         """A row per cell and round kept (200 of them at most)."""
@@ -149,7 +158,7 @@ class Sweep:
             for cell in self.cells
             for numbers in _numbers(self.statistics(cell))
         ]
-        return Table(rows, list(self._columns.all))
+        return Table(rows, list(self._columns.all), self.progress)
 
     def to_pandas(self) -> pandas.DataFrame:
         """``table()`` as a DataFrame."""
@@ -185,14 +194,14 @@ class Sweep:
                         "tied": tied,
                     }
                 )
-        return Table(rows, list(self._columns.all))
+        return Table(rows, list(self._columns.all), self.progress)
 
     def best(self, round: int | None = None, *, level: float = 0.95) -> Table:
         """A row per problem: the best setting, and which others cannot be told from it.
 
         ``high`` bounds how far it may be behind the truly best one; ``next`` is the best setting
         that can be told from it, with the interval of how far that one is behind. Intervals as
-        in ``compare``.
+        in ``compare``. Without a run that all settings have played there is no best one.
         """
         rows = []
         for group in self._groups(round, level):
@@ -203,15 +212,15 @@ class Sweep:
             rows.append(
                 {
                     "problem": group.cells[first].on,
-                    "best": group.cells[first].setting,
+                    "best": group.cells[first].setting if group.runs else "",
                     "runs": group.runs,
                     "mean": float(group.mean[first]),
                     "high": float(group.standing.high[first]),
-                    "tied": "; ".join(tied),
+                    "tied": "; ".join(tied) if group.runs else "",
                     "next": _behind(group, worse[0]) if worse else "",
                 }
             )
-        return Table(rows, ["problem", "best"])
+        return Table(rows, ["problem", "best"], self.progress)
 
     def _groups(self, round: int | None, level: float) -> list[_Group]:
         level = between("level", level, 0.0, 1.0)
@@ -223,19 +232,19 @@ class Sweep:
         out = []
         for cells in groups.values():
             moments = self._paired(cells, place)
-            standing = compare_with_best(
-                moments.mean, moments.variance, moments.count, comparisons, level
-            )
-            out.append(_Group(cells, moments.count, moments.mean, standing))
+            mean = moments.mean if moments.count else np.full(len(cells), np.nan)
+            standing = compare_with_best(mean, moments.variance, moments.count, comparisons, level)
+            out.append(_Group(cells, moments.count, mean, standing))
         return out
 
     def _paired(self, cells: list[Cell], place: int) -> Moments:
         """Moments of the settings over the runs that all of them have."""
         moments = Moments(len(cells), products=True)
         for seed in self.plan.seeds:
-            for parts in zip(*(self._windows(cell, seed) for cell in cells), strict=True):
+            windows = (self._windows(cell, seed, place, len(cells)) for cell in cells)
+            for parts in zip(*windows, strict=True):
                 common = np.logical_and.reduce([present for present, _ in parts])
-                columns = [values[common, place] for _, values in parts]
+                columns = [values[common, 0] for _, values in parts]
                 moments.add(np.column_stack(columns))
         return moments
 
@@ -276,7 +285,7 @@ class Sweep:
             facet=facet,
             where=where or {},
             round=round,
-            title=self.plan.title if title is None else title,
+            title=self._title() if title is None else title,
             logarithmic=logarithmic,
         )
         return style.finish(figure, path)
@@ -284,10 +293,23 @@ class Sweep:
     def _repr_html_(self) -> str:
         return f"{html_lines(self._head())}{self.summary()._repr_html_()}"
 
+    @property
+    def progress(self) -> str:
+        """How many of its runs there are, of a sweep that is not finished; empty for others."""
+        plan = self.plan
+        runs = plan.runs * len(plan.seeds) * len(plan.cells)
+        done = self._store.count(plan)
+        return "" if done == runs else f"{done:,} of {runs:,} runs"
+
+    def _title(self) -> str:
+        progress = self.progress
+        return f"{self.plan.title} ({progress})" if progress else self.plan.title
+
     def _head(self) -> str:
         plan = self.plan
-        runs = plan.runs * len(plan.seeds)
-        return f"{plan.title}: {len(plan.cells)} cells, {runs} runs each, {plan.rounds} rounds"
+        runs = self.progress or f"{counted(plan.runs * len(plan.seeds), 'run')} each"
+        cells, rounds = counted(len(plan.cells), "cell"), counted(plan.rounds, "round")
+        return f"{plan.title}: {cells}, {runs}, {rounds}"
 
     def __repr__(self) -> str:
         return f"<Sweep {self._head()}>"

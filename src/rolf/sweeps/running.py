@@ -11,12 +11,14 @@ from rolf import parallel
 from rolf.extras import require
 from rolf.progress import progress_bar
 from rolf.simulation.loop import ready_loop
+from rolf.simulation.results import versions
 from rolf.simulation.tasks import draw_problem
 from rolf.sweeps.config import Players, read_config
 from rolf.sweeps.plan import Plan
 from rolf.sweeps.playing import Task, play_task
 from rolf.sweeps.result import Sweep
 from rolf.sweeps.store import Block, Store
+from rolf.text import counted
 
 
 class Agenda(NamedTuple):
@@ -37,9 +39,10 @@ class Agenda(NamedTuple):
 
     def __str__(self) -> str:
         done = self.runs - self.missing_runs
+        cells, runs = counted(len(self.plan.cells), "cell"), counted(self.runs, "run")
+        tasks = counted(len(self.missing), "task")
         return (
-            f"{len(self.plan.cells)} cells, {self.runs} runs, of which {done} are done; "
-            f"{len(self.missing)} tasks to do"
+            f"{cells}, {runs}, of which {done} {'is' if done == 1 else 'are'} done; {tasks} to do"
         )
 
 
@@ -79,14 +82,18 @@ def sweep(
     store.write_plan(plan)
     for index in dict.fromkeys(index for index, _ in agenda.missing):
         _compile(agenda.players[index], plan.seeds[0])
-    tasks = [Task(*agenda.players[index], points, *block) for index, block in agenda.missing]
+    used = versions()
+    tasks = [
+        Task(*agenda.players[index], points, *block, plan.cells[index].words, used)
+        for index, block in agenda.missing
+    ]
     running: Any = parallel.completed(play_task, tasks, backend=backend, jobs=jobs, address=address)
     with progress_bar(progress, len(tasks), "sweeping") as advance, closing(running) as finished:
         for number, regret in finished:
             index, block = agenda.missing[number]
             cell = plan.cells[index]
             store.write(cell.key, block, regret)
-            advance(f"{cell.setting} on {cell.on}")
+            advance(cell.words)
     return Sweep(store.folder, plan)
 
 

@@ -148,6 +148,17 @@ class Store:
                     for each in _split(first, stop, plan.block):
                         yield index, Block(seed, *each)
 
+    def count(self, plan: Plan) -> int:
+        """How many runs of a plan there are files for; not whether they can be read."""
+        count = 0
+        for cell in plan.cells:
+            blocks = self.blocks(cell.key)
+            for seed in plan.seeds:
+                of_seed = [block for block in blocks if block.seed == seed]
+                gaps = _uncovered(of_seed, plan.runs)
+                count += plan.runs - sum(stop - first for first, stop in gaps)
+        return count
+
     def clean(self) -> None:
         """Delete what killed processes have left."""
         latest = time.time() - STALE
@@ -204,7 +215,7 @@ def _uncovered(blocks: list[Block], runs: int) -> Iterator[tuple[int, int]]:
     """The ranges of runs, up to ``runs``, that no block holds; blocks may overlap."""
     done = 0
     for block in sorted(blocks, key=lambda block: block.first):
-        if block.first > done:
+        if min(block.first, runs) > done:
             yield done, min(block.first, runs)
         done = max(done, block.stop)
     if done < runs:

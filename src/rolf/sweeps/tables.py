@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rolf.errors import InvalidArgument
 from rolf.extras import require
 from rolf.sweeps.plan import Cell, show
-from rolf.text import format_table, harmless, html_table
+from rolf.text import format_table, harmless, html_lines, html_table
 
 if TYPE_CHECKING:
     import pandas
@@ -23,10 +23,13 @@ COMMON = {
 
 
 class Table(Sequence[dict[str, Any]]):
-    """Rows of a sweep, as dicts; prints readably."""
+    """Rows of a sweep, as dicts; prints readably, and a note below."""
 
-    def __init__(self, rows: list[dict[str, Any]], text: Sequence[str] = ()) -> None:
+    def __init__(
+        self, rows: list[dict[str, Any]], text: Sequence[str] = (), note: str = ""
+    ) -> None:
         self.rows = rows
+        self.note = note
         self._text = [name for name in (rows[0] if rows else ()) if name in text]
 
     def __getitem__(self, index: Any) -> Any:
@@ -62,12 +65,14 @@ class Table(Sequence[dict[str, Any]]):
         return [header, *([_cell(value) for value in row.values()] for row in self.rows)]
 
     def __str__(self) -> str:
-        return format_table(self.lines(), left=len(self._text))
+        table = format_table(self.lines(), left=len(self._text))
+        return f"{table}\n{self.note}" if self.note else table
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_table(self.lines(), left=len(self._text))
+        table = html_table(self.lines(), left=len(self._text))
+        return f"{table}{html_lines(self.note, bold=False)}" if self.note else table
 
 
 def _cell(value: Any) -> str:
