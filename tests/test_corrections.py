@@ -226,6 +226,7 @@ def correct_all(url, ids, reward):
             experiment.ask()
 
 
+@pytest.mark.slow
 def test_processes_correct_the_same_decisions(shared_url):
     experiment = create_experiment(shared_url, policy="rolf-bayes")
     decisions = experiment.ask(10)

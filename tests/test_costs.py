@@ -207,6 +207,7 @@ def test_a_batch_that_was_cut_short_is_completed(shared_url, monkeypatch):
     assert current_state(experiment) == folded_state(experiment)
 
 
+@pytest.mark.slow
 def test_asks_while_many_decisions_expire(url):
     """They get their default reward little by little; nobody waits for all of them."""
     experiment = create_experiment(url, policy="rolf-ridge", reward_after=10.0)

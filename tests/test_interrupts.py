@@ -44,6 +44,7 @@ class Interrupt:
         return self._line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contended", [False, True])
 @pytest.mark.parametrize("what", ["ask", "batch", "tell", "estimates"])
 def test_an_experiment_continues_after_an_interrupt(shared_url, what, contended):

@@ -131,6 +131,7 @@ DURABLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", DURABLE, ids=str)
 def test_the_log_of_an_experiment_has_the_chances_that_decisions_had(options):
     """Two handles, two other processes, batches, some arms, reopened: the log, folded from its

@@ -238,6 +238,7 @@ def work(url, number, rounds):
             experiment.tell(decision, float(number * rounds + place))
 
 
+@pytest.mark.slow
 def test_several_processes(shared_url):
     """No reward is lost or counted twice, no two decisions have the same number."""
     experiment = create_experiment(shared_url, policy="ucb")

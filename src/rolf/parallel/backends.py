@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from queue import Empty
 from typing import Any, NamedTuple
 
-from joblib.parallel import AutoBatchingMixin, ParallelBackendBase
+from joblib.parallel import AutoBatchingMixin, LokyBackend, ParallelBackendBase
 
 #: how often a task is run whose workers die
 ATTEMPTS = 4
@@ -85,6 +86,17 @@ class Threads(_Futures):
 
     def terminate(self) -> None:
         self._pool.shutdown(wait=False)
+
+
+class Processes(LokyBackend):  # type: ignore[misc]
+    """Processes of this machine."""
+
+    def abort_everything(self, ensure_ready: bool = True) -> None:
+        # loky forgets its tasks, but not that they wait for a worker, and may stumble over that
+        with suppress(AttributeError, Empty):
+            while True:
+                self._workers._work_ids.get_nowait()
+        super().abort_everything(ensure_ready)
 
 
 class Dask(_Futures):

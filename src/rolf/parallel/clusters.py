@@ -17,7 +17,7 @@ from joblib import cpu_count
 
 from rolf.errors import InvalidArgument, RolfError
 from rolf.extras import require
-from rolf.parallel.backends import ATTEMPTS, Dask, Ray, Threads, Workers
+from rolf.parallel.backends import ATTEMPTS, Dask, Processes, Ray, Threads, Workers
 from rolf.parallel.worker import ONE_THREAD
 
 #: seconds in which a cluster has to answer, and in which its first worker has to be there
@@ -57,10 +57,9 @@ def _abandon(wanted: tuple[str, str | None, int | None]) -> None:
 
 def _processes(count: int) -> Workers:
     from joblib.externals.loky.process_executor import BrokenProcessPool
-    from joblib.parallel import LokyBackend
 
     def backend() -> Any:
-        return LokyBackend(inner_max_num_threads=1, nesting_level=0)
+        return Processes(inner_max_num_threads=1, nesting_level=0)
 
     return Workers(backend, count, 2 * count, children=True, deaths=(BrokenProcessPool,))
 
