@@ -54,3 +54,16 @@ def all_moments(grid, components):
     arms = np.arange(grid.rows.shape[0])
     each = [component_moments(grid, components, g, arms) for g in range(grid.latent.size)]
     return np.swapaxes(np.array(each), 0, 1)
+
+
+def count_appends(experiment, monkeypatch):
+    """The sizes of the writes from now on."""
+    sizes = []
+    append = experiment._store.append
+
+    def counted(id, rows, after=None):
+        sizes.append(len(rows))
+        return append(id, rows, after)
+
+    monkeypatch.setattr(experiment._store, "append", counted)
+    return sizes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rolf
+from helpers import count_appends
 from rolf.errors import (
     AlreadyTold,
     DifferentRequest,
@@ -23,19 +24,6 @@ from stores import KINDS, make_url
 every_store = pytest.mark.parametrize("kind", KINDS)
 
 
-def count_appends(experiment, monkeypatch):
-    """The sizes of the writes from now on."""
-    sizes = []
-    append = experiment._store.append
-
-    def counted(id, rows, after=None):
-        sizes.append(len(rows))
-        return append(id, rows, after)
-
-    monkeypatch.setattr(experiment._store, "append", counted)
-    return sizes
-
-
 @every_store
 def test_together_as_one_after_the_other(kind, monkeypatch):
     settings = {"policy": "rolf-bayes", "options": {"rule": "sample"}, "seed": 5}
@@ -45,7 +33,7 @@ def test_together_as_one_after_the_other(kind, monkeypatch):
     for _ in range(3):
         askings = [Asking(**{**call, "key": None}) for call in calls]
         sizes = count_appends(together, monkeypatch)
-        together.ask_each(askings)
+        together.serve_each(askings)
         assert sizes == [9]
         monkeypatch.undo()
         decided = []
@@ -58,7 +46,7 @@ def test_together_as_one_after_the_other(kind, monkeypatch):
         rewards = [float(each.arm) for each in got]
         sizes = count_appends(together, monkeypatch)
         tellings = [Telling([pair]) for pair in zip(got, rewards, strict=True)]
-        together.tell_each(tellings)
+        together.serve_each(tellings=tellings)
         assert sizes == [9]
         monkeypatch.undo()
         assert [telling.result() for telling in tellings] == [1] * 9
@@ -71,7 +59,7 @@ def test_together_as_one_after_the_other(kind, monkeypatch):
 def test_the_same_key_twice_at_once(kind):
     experiment = create_experiment(make_url(kind), policy="ucb")
     askings = [Asking(key=key) for key in "aabca"] + [Asking(2, key="a"), Asking(n=2)]
-    experiment.ask_each(askings)
+    experiment.serve_each(askings)
     first = askings[0].result()
     assert askings[1].result() == askings[4].result() == first
     with pytest.raises(DifferentRequest):
@@ -79,7 +67,7 @@ def test_the_same_key_twice_at_once(kind):
     assert len(askings[6].result()) == 2
     assert experiment.counts().asked == 5
     again = [Asking(key="b"), Asking(key="d")]
-    experiment.ask_each(again)
+    experiment.serve_each(again)
     assert again[0].result() == askings[2].result()
     assert experiment.counts().asked == 6
 
@@ -88,7 +76,7 @@ def test_the_same_key_twice_at_once(kind):
 def test_mistakes_stay_with_those_who_make_them(kind):
     experiment = create_experiment(make_url(kind), policy="ucb")
     askings = [Asking(), Asking(available=["nobody"]), Asking(7, distinct=True), Asking(2)]
-    experiment.ask_each(askings)
+    experiment.serve_each(askings)
     for place in (1, 2):
         with pytest.raises(InvalidArgument):
             askings[place].result()
@@ -102,7 +90,7 @@ def test_mistakes_stay_with_those_who_make_them(kind):
         Telling({one.id: "much"}),
         Telling({}),
     ]
-    experiment.tell_each(tellings)
+    experiment.serve_each(tellings=tellings)
     assert [tellings[place].result() for place in (0, 3, 4, 6)] == [1, 1, 0, 0]
     for place, error in ((1, AlreadyTold), (2, UnknownDecision), (5, InvalidArgument)):
         with pytest.raises(error):
@@ -110,7 +98,7 @@ def test_mistakes_stay_with_those_who_make_them(kind):
     assert experiment.counts() == (3, 2)
     experiment.pause()
     paused = [Asking(), Asking(key="k")]
-    experiment.ask_each(paused)
+    experiment.serve_each(paused)
     for asking in paused:
         with pytest.raises(ExperimentPaused):
             asking.result()
@@ -122,7 +110,7 @@ def test_what_was_decided_is_given_although_it_could_not_be_decided_now(kind):
     old = experiment.ask(key="k")
     experiment.pause()
     askings = [Asking(key="k"), Asking(key="new"), Asking(2, key="k")]
-    experiment.ask_each(askings)
+    experiment.serve_each(askings)
     assert askings[0].result() == [old]
     with pytest.raises(ExperimentPaused):
         askings[1].result()
@@ -134,7 +122,7 @@ def test_large_requests_are_written_part_by_part(monkeypatch):
     experiment = create_experiment(make_url("sqlite"), policy="ucb")
     sizes = count_appends(experiment, monkeypatch)
     askings = [Asking(PART - 1), Asking(5), Asking(PART, key="k"), Asking(2 * PART)]
-    experiment.ask_each(askings)
+    experiment.serve_each(askings)
     assert max(sizes) <= PART + 1
     assert [len(asking.result()) for asking in askings] == [PART - 1, 5, PART, 2 * PART]
     assert current_state(experiment) == folded_state(experiment)
@@ -148,11 +136,13 @@ def test_two_processes_in_each_others_way():
     for round in range(20):
         for experiment in (one, two):
             askings = [Asking(key=f"{round}-{i}") for i in range(3)] + [Asking()]
-            experiment.ask_each(askings)
+            experiment.serve_each(askings)
             for i, asking in enumerate(askings[:3]):
                 [decision] = asking.result()
                 assert seen.setdefault((round, i), decision.id) == decision.id
-            experiment.tell_each([Telling([(asking.result()[0], 1.0)]) for asking in askings])
+            experiment.serve_each(
+                tellings=[Telling([(asking.result()[0], 1.0)]) for asking in askings]
+            )
     assert one.counts() == two.counts() == (100, 100)
     assert current_state(one) == folded_state(one)
     two.close()
@@ -168,8 +158,8 @@ def test_a_database_that_fails_is_everybodys_error(monkeypatch):
 
     monkeypatch.setattr(experiment._store, "append", fail)
     askings, tellings = [Asking(), Asking()], [Telling({decision.id: 1.0})] * 2
-    experiment.ask_each(askings)
-    experiment.tell_each(tellings)
+    experiment.serve_each(askings)
+    experiment.serve_each(tellings=tellings)
     for work in (*askings, *tellings):
         with pytest.raises(StorageUnavailable):
             work.result()
@@ -178,7 +168,7 @@ def test_a_database_that_fails_is_everybodys_error(monkeypatch):
     assert experiment.counts() == (1, 1)
     rolf.delete_experiment(url, "one", confirm="one")
     askings = [Asking(), Asking(key="k")]
-    experiment.ask_each(askings)
+    experiment.serve_each(askings)
     for asking in askings:
         with pytest.raises(UnknownExperiment):
             asking.result()

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 import rolf
+from helpers import count_appends
 from rolf.errors import AlreadyTold, ExperimentPaused, InvalidArgument, UnknownDecision
 from rolf.experiments.asking import Asking
 from rolf.experiments.storage.base import DECISION, REQUEST, REWARD
@@ -25,19 +26,7 @@ def new(url, **settings):
 @pytest.fixture
 def writes(monkeypatch):
     """How many rows each write has."""
-    sizes = []
-
-    def watch(experiment):
-        append = experiment._store.append
-
-        def counted(id, rows, after=None):
-            sizes.append(len(rows))
-            return append(id, rows, after)
-
-        monkeypatch.setattr(experiment._store, "append", counted)
-        return sizes
-
-    return watch
+    return lambda experiment: count_appends(experiment, monkeypatch)
 
 
 def test_one_write_for_all(url, writes):

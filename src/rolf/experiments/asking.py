@@ -65,19 +65,9 @@ class Asking:
 class Asks(Part):
     """The part of an experiment that decides."""
 
-    def ask_each(self, askings: Sequence[Asking]) -> None:
-        """Decide for all who ask, one after the other. What is wrong with one of them is its own
-        error; if the database fails, it is that of all that wait."""
-        try:
-            with self._exclusive():
-                self._ask(askings)
-        except RolfError as error:
-            for asking in askings:
-                if asking.waits:
-                    asking.error = error
-
     def _ask(self, askings: Sequence[Asking], rewards: Sequence[Row] = ()) -> bool:
-        """Decide for all; whether these rewards were written with the first decisions."""
+        """Decide for all, one after the other; whether these rewards were written with the first
+        decisions."""
         caught_up = self._expire()
         written = False
         while waiting := [asking for asking in askings if asking.waits]:

@@ -144,7 +144,7 @@ class Experiment(Together, Beliefs, ArmChanges, WarmStart, Served):
         asking = Asking(
             n, available, features=features, context=context, distinct=distinct, key=key
         )
-        self.ask_each([asking])
+        self.serve_each([asking])
         decisions = asking.result()
         return decisions if n is not None else decisions[0]
 
@@ -168,7 +168,7 @@ class Experiment(Together, Beliefs, ArmChanges, WarmStart, Served):
         many were not on record before.
         """
         telling = Telling(rewards)
-        self.tell_each([telling])
+        self.serve_each(tellings=[telling])
         return telling.result()
 
     def _expire_all(self) -> None:

@@ -36,19 +36,6 @@ class Telling:
 class Rewards(Part):
     """The part of an experiment that takes rewards."""
 
-    def tell_each(self, tellings: Sequence[Telling]) -> None:
-        """Record what all tell. What is wrong with one of them is its own error; if the database
-        fails, it is that of all."""
-        good = self._checked(tellings)
-        if not good:
-            return
-        try:
-            with self._exclusive():
-                self._tell(good)
-        except RolfError as error:
-            for telling in good:
-                telling.error = telling.error or error
-
     def _checked(self, tellings: Sequence[Telling]) -> list[Telling]:
         """Those that tell something which could be recorded."""
         good = []
