@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
+from rolf.durable import sync_folder
 from rolf.errors import (
     DifferentExperiment,
     InvalidArgument,
@@ -128,12 +129,7 @@ def _publish_file(partial: Path, target: Path) -> None:
         raise
     except OSError:  # no such links here
         partial.rename(target)
-    if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(target.parent, os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    sync_folder(target.parent)
 
 
 def _remove_abandoned(folder: Path, prefix: str) -> None:

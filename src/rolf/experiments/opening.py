@@ -23,6 +23,7 @@ from rolf.errors import (
 )
 from rolf.experiments.backup import fill_experiment
 from rolf.experiments.experiment import Experiment
+from rolf.experiments.requests import plain
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import Record, Row
 from rolf.experiments.storage.urls import connect, connect_existing
@@ -257,7 +258,7 @@ class _Settings(NamedTuple):
             policy = record.policy if same else policy_name(cls)
         recorded_options = experiment._replica.policy.options  # with defaults, also newer ones
         pairs: list[tuple[str, Any, Any]] = [("policy", policy, record.policy)]
-        for key, value in json.loads(json.dumps(self.options, default=_plain)).items():
+        for key, value in json.loads(json.dumps(self.options, default=plain)).items():
             pairs.append((f"options: {key}", value, recorded_options.get(key)))
         pairs += [
             ("seed", self.seed, record.seed),
@@ -291,8 +292,3 @@ def _importable_name(cls: type[Policy]) -> str:
         pass
     expected = "a class at the top level of a module, which other processes can import"
     raise InvalidArgument("policy", name, expected)
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays as JSON holds them."""
-    return value.tolist() if hasattr(value, "tolist") else repr(value)

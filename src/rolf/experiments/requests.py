@@ -30,7 +30,7 @@ class Request:
         if not good or len(key) > MAX_KEY:
             raise InvalidArgument("key", key, f"some text, up to {MAX_KEY} characters")
         self.key = _digest(key)
-        self.arguments = _digest(json.dumps(arguments, sort_keys=True, default=_plain))
+        self.arguments = _digest(json.dumps(arguments, sort_keys=True, default=plain))
         # Two keys in a billion may share one of these numbers, but hardly all of them.
         parts = (self.key[start : start + 16] for start in range(0, 64, 16))
         self.numbers = [FIRST + int(part, 16) % FIRST for part in parts]
@@ -88,7 +88,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Arrays, tables and labels as JSON holds them."""
     if hasattr(value, "to_numpy"):
         value = value.to_numpy()

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.arms.files import check_parquet
+from rolf.durable import sync_folder
 from rolf.errors import InvalidArgument, RolfError
 from rolf.sweeps.plan import Plan, plan_from_dict
 from rolf.types import FloatArray
@@ -192,23 +193,14 @@ class Store:
                     os.fsync(file.fileno())
                 if keep:
                     part.replace(target)
-                    _sync_folder(target.parent)
+                    with suppress(PermissionError):  # a folder to write to, but not to read
+                        sync_folder(target.parent)
             finally:
                 part.unlink(missing_ok=True)
         except OSError as error:
             reason = error.strerror or str(error)
             kept = "what is finished is kept, and the same call goes on from there"
             raise RolfError(f"{target}: cannot be written ({reason}); {kept}") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder last, where the system lets folders be opened."""
-    with suppress(PermissionError, NotImplementedError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _uncovered(blocks: list[Block], runs: int) -> Iterator[tuple[int, int]]:
