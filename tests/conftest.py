@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from browser import running_browser
@@ -123,3 +127,11 @@ def visit(browser, watched):
     assert hosts <= expected
     # a browser reports answers such as 401 by itself
     assert [text for text in wrong if not text.startswith("Failed to load resource")] == []
+
+
+@pytest.fixture
+def public():
+    """A folder that every user can reach; those that pytest makes are private."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        os.chmod(name, 0o755)
+        yield Path(name)

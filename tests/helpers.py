@@ -1,8 +1,9 @@
-"""Shared by the tests that walk the catalogue."""
+"""Shared by several test files."""
 
 from __future__ import annotations
 
 import inspect
+import os
 
 import numpy as np
 import pandas
@@ -18,6 +19,7 @@ __all__ = ["ARMS", "FEATURES", "MEANS", "SIZE", "extra", "frozen", "play", "rewa
 
 LETTERS = pandas.DataFrame(FEATURES, index=list("abcdef"))
 
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 every_policy = pytest.mark.parametrize("name", list(CATALOG))
 #: options of RoLF-Bayes with which decisions are drawn, with chances that are known exactly
 DRAWING = [
