@@ -11,9 +11,19 @@ import rolf
 from rolf.errors import RolfWarning
 from rolf.experiments import live
 from rolf.experiments.snapshots import FORMAT, seal, unseal
+from rolf.experiments.storage.base import (
+    CHANGE,
+    CORRECTION,
+    DECISION,
+    DEFAULT,
+    HISTORY,
+    REQUEST,
+    REWARD,
+)
 from rolf.policies.arrays import pack, unpack
 from rolf.testing.storage import (
     ARMS,
+    FEATURES,
     create_experiment,
     current_state,
     folded_state,
@@ -61,6 +71,7 @@ def unusable_data(data):
         changed(data, "told", 0, to=None),
         changed(data, "told", to=data["told"][1:]),
         changed(data, "defaults", to=3),
+        changed(data, "requests", to=1),
         changed(data, "changes", to=-1),
         changed(data, "issued", to=2),
         changed(data, "issued", to="x"),
@@ -103,6 +114,33 @@ def test_a_damaged_snapshot_is_not_used(url):
     assert current_state(again) != folded_state(experiment)
     again.rebuild()
     assert current_state(again) == folded_state(experiment)
+
+
+def test_rows_of_every_kind_fit_a_snapshot(url):
+    """Saved and opened again after each: whatever the log holds, its snapshot is used."""
+    experiment = create_experiment(url, reward_after=60.0)
+    decision = experiment.ask()
+    steps = [
+        lambda: experiment.tell(decision, 1.0),
+        lambda: experiment.ask(2, key="a"),
+        lambda: experiment.learn([0, 1], [0.5, 1.0]),
+        lambda: experiment.correct(decision, 0.25, reason="a test"),
+        lambda: experiment.add_arms(FEATURES[:1]),
+        lambda: experiment.pause(),
+        lambda: experiment.resume(),
+        lambda: experiment.ask(key="b"),  # two minutes later
+    ]
+    now = experiment._store.now
+    for step in steps:
+        experiment._now = lambda step=step: now() + 120.0 * (step is steps[-1])
+        step()
+        experiment.snapshot()
+        snapshot = experiment._store.snapshot(experiment.record.id)
+        again = rolf.open_experiment(url, "one")  # a warning would be an error
+        assert again._store.snapshot(experiment.record.id) == snapshot
+        assert current_state(again) == folded_state(experiment)
+    kinds = {row.kind for row in experiment.log()}
+    assert kinds == {REQUEST, DECISION, REWARD, DEFAULT, CHANGE, HISTORY, CORRECTION}
 
 
 def test_a_snapshot_of_another_format_is_replaced(url, monkeypatch):

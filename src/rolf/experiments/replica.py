@@ -86,7 +86,7 @@ class Replica(Saved):
         self.last = self.issued = self.changes = self.histories = 0
         self.asked, self.told, self.history = [0] * arms, [0] * arms, [0] * arms
         self.past_sums = [0.0] * arms
-        self.defaults = self.replaced = self.corrected = 0
+        self.defaults = self.replaced = self.corrected = self.requests = 0
         self.sources, self.moments = {}, Moments(arms)
         self.pending, self._pending_heap, self._last_row = {}, [], []
         self._philox = np.random.Philox(key=record.seed)
@@ -137,7 +137,9 @@ class Replica(Saved):
                 self._apply_history(Row(*row))
             elif kind == CORRECTION:
                 self._apply_correction(Row(*row))
-            elif kind != REQUEST:
+            elif kind == REQUEST:
+                self.requests += 1
+            else:
                 self._apply_reward(row)
 
     def _apply_decision(self, row: LogRow) -> None:

@@ -18,7 +18,7 @@ from rolf.policies.operations import rebuild
 from rolf.policies.saving import check_state
 
 #: version of snapshots: raised whenever the arrays of a state, or the data beside them, change
-FORMAT = 7
+FORMAT = 8
 
 #: bytes of derived arrays up to which they are saved too
 MAX_DERIVED = 2**20
@@ -38,6 +38,7 @@ class Saved:
         defaults: decisions that count with the default reward.
         replaced: those whose default reward gave way to a real one.
         corrected: corrections of rewards.
+        requests: asks with a key that were answered.
         sources: where histories came from, with their digests.
         moments: of the rewards.
         pending: number -> time of the decisions that may still get the default reward.
@@ -57,6 +58,7 @@ class Saved:
     defaults: int
     replaced: int
     corrected: int
+    requests: int
     sources: dict[str, str]
     moments: Moments
     pending: dict[int, float]
@@ -82,6 +84,7 @@ class Saved:
             "defaults": self.defaults,
             "replaced": self.replaced,
             "corrected": self.corrected,
+            "requests": self.requests,
             "history": self.history,
             "past_sums": self.past_sums,
             "histories": self.histories,
@@ -124,6 +127,7 @@ class Saved:
         replica.defaults, replica.replaced = data["defaults"], data["replaced"]
         replica.corrected, replica.history = data["corrected"], data["history"]
         replica.histories, replica.past_sums = data["histories"], data["past_sums"]
+        replica.requests = data["requests"]
         replica.sources = dict(data["sources"])
         moments = vars(replica.moments)
         moments.update({name: data["moments"][name] for name in moments})
@@ -163,7 +167,7 @@ class Saved:
                 raise ValueError(f"{count} finite numbers were expected, one per arm")
         if not isinstance(moments.anchor, float | None):
             raise ValueError("an anchor that is no number")
-        apart = [self.changes, self.histories, self.corrected]
+        apart = [self.changes, self.histories, self.corrected, self.requests]
         whole = [*self.asked, *self.told, *self.history, *apart]
         whole += [self.issued, self.defaults, self.replaced]
         if not all(isinstance(value, int) and 0 <= value <= MAX_COUNT for value in whole):
