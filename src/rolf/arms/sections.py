@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -12,6 +15,7 @@ from rolf.parallel import check_backend, completed
 #: rows below which parts are read one after the other
 FEW = 500_000
 
+Item = TypeVar("Item")
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -39,6 +43,19 @@ def sections(sizes: Sequence[int], parts: Sequence[Any], start: int, stop: int) 
     return out
 
 
+def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items: while one is used, another thread makes the next.
+
+    >>> "".join(read_ahead(iter("abc")))
+    'abc'
+    """
+    with ThreadPoolExecutor(1) as thread:
+        following = thread.submit(lambda: list(islice(items, 1)))
+        while item := following.result():
+            following = thread.submit(lambda: list(islice(items, 1)))
+            yield item[0]
+
+
 class Workers(NamedTuple):
     """Where tasks run: as for ``rolf.parallel.completed``."""
 
@@ -51,6 +68,16 @@ class Workers(NamedTuple):
         check_backend(backend, jobs, address)
         return cls(backend, jobs, address)
 
+    @property
+    def here(self) -> bool:
+        return self.backend in ("local", "threads")
+
+    def leaves_cores(self, tasks: int, rows: int) -> bool:
+        """Whether so few tasks leave cores of this machine idle, and have rows that are worth
+        one."""
+        jobs = os.cpu_count() if self.jobs is None else self.jobs
+        return self.here and rows >= FEW and tasks < (jobs or 1)
+
     def results(
         self, function: Callable[[Task], Result], tasks: Sequence[Task], rows: int
     ) -> Iterator[Result]:
@@ -58,11 +85,10 @@ class Workers(NamedTuple):
 
         On this machine tasks are threads: reading and adding up is compiled code.
         """
-        here = self.backend in ("local", "threads")
-        if here and (rows < FEW or self.jobs == 1 or len(tasks) < 2):
+        if self.here and (rows < FEW or self.jobs == 1 or len(tasks) < 2):
             yield from map(function, tasks)
             return
-        backend = "threads" if here else self.backend
+        backend = "threads" if self.here else self.backend
         waiting: dict[int, Result] = {}
         following = 0
         for index, result in completed(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.arms.coded import Lookup
-from rolf.arms.sections import Section
+from rolf.arms.sections import Section, read_ahead
 from rolf.arms.table import Arms
 from rolf.estimators.operations import ArmTotals, History, arm_totals
 from rolf.evaluation.offpolicy import VaryingModel, VaryingTotals, expected_variances
@@ -112,12 +112,13 @@ def added(tallies: Iterable[Tally]) -> Tally:
     return reduce(Tally.plus, tallies)
 
 
-def tally(plan: Plan, section: Section) -> Tally:
-    """Add up a section of a log."""
+def tally(plan: Plan, section: Section, ahead: bool = False) -> Tally:
+    """Add up a section of a log; ``ahead``: what comes next is read meanwhile."""
     lookup = Lookup(plan.arms)
     many = section.stop - section.start > MANY
     rows = section.part.rows(section.start, section.stop, plan.features)
-    return added(_tally_rows(plan, each, each.positions(lookup), many) for each in rows)
+    parts = read_ahead(rows) if ahead else rows
+    return added(_tally_rows(plan, each, each.positions(lookup), many) for each in parts)
 
 
 def _tally_rows(plan: Plan, rows: Rows, positions: IntArray, many: bool) -> Tally:

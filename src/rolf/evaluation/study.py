@@ -149,9 +149,10 @@ class Study:
 
     def _pass(self, plan: Plan, start: int, stop: int, tick: Ticker) -> Tally:
         tasks = self._sections(start, stop)
+        function = partial(tally, plan, ahead=self.workers.leaves_cores(len(tasks), stop - start))
 
         def ticked() -> Iterator[Tally]:
-            results = self.workers.results(partial(tally, plan), tasks, stop - start)
+            results = self.workers.results(function, tasks, stop - start)
             for task, result in zip(tasks, results, strict=True):
                 tick(task.stop - task.start, len(self.log))
                 yield result
