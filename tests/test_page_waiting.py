@@ -13,6 +13,8 @@ from watching import NASTY, SOON, Service, place_of, text_of
 
 pytestmark = [needs_chromium, pytest.mark.slow]
 
+#: milliseconds in which the page looks at the counts a few times; a status comes less often
+TICKS = 7_000
 ARMS = pd.DataFrame({"width": [0.0, 0.5, 1.0]}, index=["green", "red", NASTY])
 
 
@@ -141,7 +143,7 @@ def test_how_long_they_have_waited(watch, experiment):
         experiment.ask()
     page = watch()
     summary(page).click()
-    page.locator(".waiting tbody tr").first.wait_for()
+    page.locator(".waiting tbody tr").first.wait_for(timeout=TICKS)
     ages = [row[2] for row in shown(page)]
     assert ages[0] == "just now"  # by a clock that is ahead
     assert ages[2] in ("5m ago", "5min ago")  # which it is depends on the browser
@@ -152,6 +154,7 @@ def test_how_long_they_have_waited(watch, experiment):
         """before => parseInt(
           document.querySelectorAll(".waiting time")[1].textContent) > before""",
         arg=seconds,
+        timeout=TICKS,
     )
     moment = page.locator(".waiting time").nth(4).get_attribute("datetime")
     assert pd.Timestamp(moment).timestamp() == pytest.approx(now - 3 * 86_400 - 50, abs=0.01)

@@ -90,7 +90,9 @@ def test_default_rewards_end_the_waiting(url):
     old = experiment.ask(3)
     now = 1050.0
     new = experiment.ask(2)
-    assert len(experiment.waiting().decisions) == 5
+    now = 1000.0
+    experiment.ask()  # where the clock is slow: the latest, and yet due first
+    assert len(experiment.waiting().decisions) == 6
     now = 1070.0  # nobody has asked or told since
     found = experiment.waiting()
     assert ids(found) == [new[1].id, new[0].id]
@@ -271,6 +273,23 @@ def test_the_route(kind):
         found = client.get(path, params={"most": 2}).json()
         assert [each["id"] for each in found["decisions"]] == [asked[3]["id"], asked[2]["id"]]
         assert (found["total"], found["looked_at"]) == (4, 3)
+
+
+def test_answers_that_took_long_are_given_again(client, monkeypatch):
+    quick, calls = rolf.Experiment.waiting, []
+
+    def slow(experiment, most):
+        calls.append(most)
+        time.sleep(0.5)
+        return quick(experiment, most)
+
+    monkeypatch.setattr(rolf.Experiment, "waiting", slow)
+    client.make("slow")
+    client.ask("slow", n=3)
+    for most in (1, 1, 2):
+        answer = client.get("/v1/experiments/slow/waiting", params={"most": most})
+        assert len(answer.json()["decisions"]) == most
+    assert calls == [1, 2]
 
 
 @pytest.mark.parametrize("most", ["0", "-1", "1001", "x", "1.5", "", "null"])
