@@ -138,6 +138,9 @@ def play(experiment, arms, tag):
         lambda: experiment.status(control=arms[1]).to_dict() | {"name": ""},
         lambda: str(experiment.status()).partition(":")[2],
         experiment.counts,
+        lambda: experiment.waiting(2)[1:],
+        lambda: [(each.id.rpartition("-")[2], *each[1:3]) for each in experiment.waiting()[0]],
+        lambda: experiment.waiting(1001),
         experiment.arms,
         lambda: experiment.policy,
         lambda: experiment.delete(confirm="something else"),
@@ -168,8 +171,8 @@ def test_a_remote_experiment_is_like_a_local_one(service, features, way):
 
 
 def test_signatures_are_those_of_a_local_experiment():
-    for name in ("ask", "tell", "tell_many", "correct", "learn", "add_arms", "retire_arms",
-                 "restore_arms", "pause", "resume", "delete", "counts", "arms"):  # fmt: skip
+    for name in ("ask", "tell", "tell_many", "correct", "learn", "add_arms", "retire_arms", "arms",
+                 "restore_arms", "pause", "resume", "delete", "counts", "waiting"):  # fmt: skip
         local = list(inspect.signature(getattr(rolf.Experiment, name)).parameters.values())[1:]
         remote = list(inspect.signature(getattr(rolf.RemoteExperiment, name)).parameters.values())
         assert [str(each) for each in remote[1:]] == [str(each) for each in local], name

@@ -22,6 +22,7 @@ from rolf.errors import (
     ServiceUnavailable,
     UnknownExperiment,
 )
+from rolf.experiments.waiting import Waiting
 
 NAMED = pandas.DataFrame(
     {"width": [1.0, 2.0, 3.0, 0.0, 1.5], "height": [2.0, 0.0, 1.0, 3.0, 0.5]}, index=list("abcde")
@@ -103,6 +104,33 @@ def test_the_diagnosis(service):
     assert str(found) == str(expected)
     with pytest.raises(InvalidArgument, match="level"):
         remote.diagnosis(level=1.5)
+
+
+@pytest.mark.parametrize("policy", ["ucb", "lints"])  # with and without chances
+@pytest.mark.parametrize("features", [NAMED, NAMED.to_numpy().tolist()], ids=["names", "numbers"])
+def test_what_waits_is_what_waits_in_the_database(running, service, features, policy):
+    remote = service.create(uuid.uuid4().hex, features=features, policy=policy)
+    with rolf.open_experiment(running.storage, remote.name) as local:
+        assert remote.waiting() == local.waiting() == ([], 0, 0)
+        batch = remote.ask(130)
+        remote.tell_many([(each, 1.0) for each in batch[100:120]])
+        for most in ({}, {"most": 7}, {"most": 1000}):
+            assert remote.waiting(**most) == local.waiting(**most)
+        found = remote.waiting(12)
+        assert [each.id for each in found.decisions[9:]] == [batch[n].id for n in (120, 99, 98)]
+        assert (type(found), found.total, found.looked_at) == (Waiting, 110, 32)
+        assert asyncio.run(awaiting(service, remote.name, 12)) == found
+    for most in (0, 1001, 2.0, "5"):
+        with pytest.raises(InvalidArgument, match="most"):
+            remote.waiting(most)
+    with pytest.raises(UnknownExperiment, match="no experiment is called"):
+        service.experiment("nobody").waiting()
+
+
+async def awaiting(service, name, most):
+    found = await service.experiment(name).awaiting(most)
+    await service.aclose()
+    return found
 
 
 def test_the_log_comes_row_by_row(service):

@@ -167,5 +167,8 @@ def test_looks(visit, reader, width, scheme):
                 page.goto(page.url.partition("#")[0] + place_of(name))
             ready = {"": ".experiments li", "no such thing": "main .problem"}
             page.locator(ready.get(name, "tbody tr")).first.wait_for()
+        if name in (BIG, SMALL):
+            page.locator(".waiting summary").click()
+            page.locator(".waiting tbody tr").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") == width
         assert page.evaluate(FAINT) == []

@@ -21,6 +21,7 @@ from rolf.types import Decision, FloatArray
 if TYPE_CHECKING:
     from rolf.client.remote import RemoteExperiment
     from rolf.experiments.status import ArmRecord, Counts, Status
+    from rolf.experiments.waiting import Waiting
 
 #: decisions of one ask
 MAX_BATCH = 100_000
@@ -256,6 +257,22 @@ def status(
     if control is not None:
         params["control"] = str(control)
     return Status.from_dict((yield Request("GET", path(experiment.name, "status"), params=params)))
+
+
+def waiting(experiment: RemoteExperiment, most: int = 100) -> Call[Waiting]:
+    """The latest decisions without a reward, not even the default one, the latest first.
+
+    However long the log is, only the latest 1,000 decisions are looked at.
+
+    Args:
+        most: how many to list; at most 1,000.
+    """
+    from rolf.experiments.waiting import LATEST, Waiting, WaitingDecision
+
+    params = {"most": whole("most", most, 1, LATEST)}
+    answer = yield Request("GET", path(experiment.name, "waiting"), params=params)
+    decisions = [WaitingDecision(**each) for each in answer["decisions"]]
+    return Waiting(decisions, answer["total"], answer["looked_at"])
 
 
 def estimates(experiment: RemoteExperiment) -> Call[Any]:

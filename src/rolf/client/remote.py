@@ -143,6 +143,7 @@ class RemoteExperiment(Connected):
     describe, adescribe = sent(operations.describe), awaited(operations.describe)
     counts, acounts = sent(operations.counts), awaited(operations.counts)
     status, astatus = sent(operations.status), awaited(operations.status)
+    waiting, awaiting = sent(operations.waiting), awaited(operations.waiting)
     estimates, aestimates = sent(operations.estimates), awaited(operations.estimates)
     arms, aarms = sent(operations.arms), awaited(operations.arms)
     rank, arank = sent(beliefs.rank), awaited(beliefs.rank)

@@ -25,6 +25,7 @@ from rolf.experiments.storage.base import Record, Row, Store, log_rows
 from rolf.experiments.storage.forks import notice_forks
 from rolf.experiments.telling import Telling
 from rolf.experiments.together import Together
+from rolf.experiments.waiting import Waits
 from rolf.experiments.warm_start import WarmStart
 from rolf.types import Decision
 
@@ -32,7 +33,7 @@ from rolf.types import Decision
 EXPIRY_TIME, EXPIRY_PART = 0.01, 100
 
 
-class Experiment(Together, Beliefs, ArmChanges, WarmStart, Served):
+class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
     """Decisions and rewards that are never lost. ``rolf.open_experiment`` opens one.
 
     Several threads may share it, and so may processes that are forked from this one. Close it, or

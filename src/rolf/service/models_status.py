@@ -1,4 +1,4 @@
-"""The form of a status and of a diagnosis."""
+"""The form of a status, of waiting decisions and of a diagnosis."""
 
 from __future__ import annotations
 
@@ -80,6 +80,26 @@ class StatusShown(BaseModel):
     best: BestArm | None
     all_arms: int
     matching_arms: int
+
+
+class WaitingDecisionShown(BaseModel):
+    """A decision without a reward."""
+
+    id: str
+    arm: Label
+    probability: float | None
+    asked_at: float = Field(description="Seconds since 1970.")
+
+
+class WaitingShown(BaseModel):
+    """The latest decisions without a reward, the latest first."""
+
+    decisions: list[WaitingDecisionShown]
+    total: int = Field(description="All that wait; those that are not listed are older.")
+    looked_at: int = Field(
+        description="How many of the latest decisions were looked at; `decisions` has all of "
+        "them that wait."
+    )
 
 
 class DiagnosisShown(BaseModel):

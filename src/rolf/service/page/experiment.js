@@ -30,6 +30,7 @@ import {
   NONE,
 } from "./format.js";
 import { showDiagnosis } from "./verdict.js";
+import { Waiting } from "./waiting.js";
 
 /** Milliseconds after which the status is asked for even if no count has changed. */
 const LATEST = 15000;
@@ -42,6 +43,7 @@ export function showExperiment(main, app, name) {
   const path = pathOf(name);
   const arms = new Arms(parts);
   const timeline = new TimelineChart(parts.timeline);
+  const waiting = new Waiting(parts, path, () => feed.now());
   const closing = [() => arms.close(), () => timeline.close()];
   let details = null;
   let status = null;
@@ -55,6 +57,7 @@ export function showExperiment(main, app, name) {
 
   async function load(signal) {
     details = await request(path, { signal });
+    await waiting.load(details, signal);
     const started = performance.now();
     const control = parts.control.value;
     const same = status && past.control === control && sameCounts(status, details);
@@ -73,6 +76,7 @@ export function showExperiment(main, app, name) {
   }
 
   function show(latest) {
+    waiting.show(details);
     if (latest === status) return;
     if (status && status.best?.arm !== latest.best?.arm && latest.best) {
       announce(`The best arm is now ${briefly(latest.best.arm)}`);

@@ -4,6 +4,7 @@ const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const day = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short" });
 const clock = new Intl.DateTimeFormat("en", { timeStyle: "medium", hour12: false });
+const past = new Intl.RelativeTimeFormat("en", { style: "narrow" });
 const collator = new Intl.Collator("en", { numeric: true });
 
 export const MINUS = "\u2212";
@@ -76,6 +77,19 @@ export function duration(seconds) {
     if (seconds >= size && seconds % size === 0) return counted(seconds / size, unit);
   }
   return counted(seconds, "second");
+}
+
+/** "5m ago". */
+export function ago(seconds) {
+  for (const [size, unit] of [
+    [86400, "day"],
+    [3600, "hour"],
+    [60, "minute"],
+    [1, "second"],
+  ]) {
+    if (seconds >= size) return past.format(-Math.floor(seconds / size), unit);
+  }
+  return "just now";
 }
 
 /** The name of an arm, which may be a text, a number or any other plain data. */

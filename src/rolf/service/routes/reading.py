@@ -1,4 +1,4 @@
-"""Routes that show what is known: status, estimates and the diagnosis."""
+"""Routes that show what is known: status, waiting decisions, estimates and the diagnosis."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from rolf.experiments.roster import Roster
 from rolf.experiments.status import Status
 from rolf.experiments.storage.base import log_rows
 from rolf.experiments.timeline import read_outcomes
+from rolf.experiments.waiting import LATEST, Waiting
 from rolf.service.core import Calling, Route, answer, needs
 from rolf.service.models import Estimates
-from rolf.service.models_status import DiagnosisShown, StatusShown
+from rolf.service.models_status import DiagnosisShown, StatusShown, WaitingShown
 
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
 
@@ -76,6 +77,25 @@ def _label(experiment: Experiment, text: str) -> Any:
         if text == str(label) or (isinstance(label, float) and text == f"{label:.17g}"):
             return label
     raise InvalidArgument("control", text, "the name of an arm")
+
+
+@router.get("/waiting", response_model=WaitingShown, openapi_extra=needs("read"))
+def waiting(
+    caller: Calling, name: str, most: Annotated[int, Query(ge=1, le=LATEST)] = 100
+) -> Response:
+    """The latest decisions without a reward, the latest first; `most` of them.
+
+    Only the latest 1,000 decisions are looked at; `total` counts all that wait.
+    """
+
+    def work(experiment: Experiment) -> Waiting:
+        return caller.service.results.get(
+            ("waiting", name, experiment.record.tag, most), lambda: experiment.waiting(most)
+        )
+
+    found = caller.use(name, work)
+    decisions = [decision._asdict() for decision in found.decisions]
+    return answer({**found._asdict(), "decisions": decisions})
 
 
 @router.get("/estimates", response_model=Estimates, openapi_extra=needs("read"))

@@ -1,0 +1,86 @@
+"""The decisions of an experiment that wait for a reward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from rolf.checks import whole
+from rolf.experiments.parts import Part
+from rolf.experiments.storage.base import DECISION, DEFAULT, REWARD, Row, check_exists
+
+#: decisions that are looked at, and how many of them at a time
+LATEST, AT_A_TIME = 1_000, 100
+
+
+class WaitingDecision(NamedTuple):
+    """A decision without a reward.
+
+    Attributes:
+        id: under which its reward is told.
+        arm: its name.
+        probability: with which the arm was chosen; None if unknown.
+        asked_at: when it was made, in seconds since 1970.
+    """
+
+    id: str
+    arm: Any
+    probability: float | None
+    asked_at: float
+
+
+class Waiting(NamedTuple):
+    """The latest decisions without a reward.
+
+    Attributes:
+        decisions: the latest first.
+        total: how many decisions have no reward; those that are not listed are older.
+        looked_at: how many of the latest decisions were looked at; ``decisions`` has all of them
+            that wait.
+    """
+
+    decisions: list[WaitingDecision]
+    total: int
+    looked_at: int
+
+
+class Waits(Part):
+    """The part of an experiment that knows which decisions have no reward."""
+
+    def waiting(self, most: int = 100) -> Waiting:
+        """The latest decisions without a reward, not even the default one, the latest first.
+
+        However long the log is, only the latest 1,000 decisions are looked at.
+
+        Args:
+            most: how many to list; at most 1,000.
+        """
+        most = whole("most", most, 1, LATEST)
+        with self._current() as replica:
+            last, issued, labels = replica.last, replica.issued, replica.roster.arms.labels
+            total = sum(replica.asked) - sum(replica.told) - replica.defaults
+        wanted, looked_at = min(most, total), 0
+        decisions: list[WaitingDecision] = []
+        numbers = range(issued, max(issued - LATEST, 0), -1)
+        while len(decisions) < wanted and looked_at < len(numbers):
+            part = numbers[looked_at : looked_at + AT_A_TIME]
+            found = self._unrewarded(part, last)[: wanted - len(decisions)]
+            decisions += [
+                WaitingDecision(
+                    self._record.decision_id(row.number), labels[row.arm], row.probability, row.time
+                )
+                for row in found
+            ]
+            full = len(decisions) == wanted
+            looked_at = numbers.index(found[-1].number) + 1 if full else looked_at + len(part)
+        return Waiting(decisions, total, looked_at)
+
+    def _unrewarded(self, numbers: Sequence[int], upto: int) -> list[Row]:
+        """The decisions that had no reward when the log ended with this row, the latest first."""
+        rows = [Row(*values) for values in self._store.find(self._record.id, numbers)]
+        if not rows:
+            check_exists(self._store, self._record)
+        rows = [row for row in rows if row.seq <= upto]
+        rewarded = {row.number for row in rows if row.kind in (REWARD, DEFAULT)}
+        found = [row for row in rows if row.kind == DECISION and row.number not in rewarded]
+        return sorted(found, key=lambda row: -row.number)
