@@ -44,10 +44,9 @@ def reproduce(
     resume: Annotated[bool, typer.Option("--resume", help="Keep panels already done.")] = False,
 ) -> None:
     """Reproduce the paper: every figure, every number, and report.html."""
-    from rolf.report import reproduce as run
-
     for module in ("pyarrow", "matplotlib", "scipy"):
         require(module, "rolf reproduce")
+    from rolf.report import reproduce as run
 
     page = run(
         _writable(out),

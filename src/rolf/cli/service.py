@@ -105,7 +105,7 @@ def serve(
     Every setting can also be given as a variable, ROLF_SERVE_PORT for instance, or in a file;
     options come first, then variables, then the file.
     """
-    for module in ("fastapi", "uvicorn", "prometheus_client"):
+    for module in ("fastapi", "uvicorn", "prometheus_client", "scipy"):
         require(module, "rolf serve")
     from rolf.experiments.storage.urls import shown
     from rolf.service.server import serve as run

@@ -39,11 +39,11 @@ def sweep(
     Finished tasks are kept: the same command goes on where it was stopped, and after a change
     plays only what changed.
     """
+    for module in ("pyarrow", "scipy", "datasketches"):
+        require(module, "rolf sweep")
     from rolf.sweeps.running import plan_sweep
     from rolf.sweeps.running import sweep as run
 
-    for module in ("pyarrow", "scipy", "datasketches"):
-        require(module, "rolf sweep")
     folder = Path("out") / config.stem if out is None else out
     if dry_run:
         typer.echo(f"{config}: {plan_sweep(config, folder)}")

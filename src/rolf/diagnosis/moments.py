@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rolf.extras import require
 from rolf.types import FloatArray
 
 
@@ -85,7 +84,6 @@ def fit_of(columns: FloatArray, moments: Moments) -> FloatArray:
 
 def lack_of_fit(columns: FloatArray, moments: Moments) -> LackOfFit:
     """F test and robust test of a linear model of the arms' means."""
-    require("scipy", "a diagnosis")
     from scipy.special import fdtrc
 
     counts, variances = moments.counts, moments.variances

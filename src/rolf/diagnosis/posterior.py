@@ -25,7 +25,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from rolf.diagnosis.moments import Moments
 from rolf.estimators.components import Posterior, standard_rows
@@ -123,7 +122,7 @@ def click_belief(features: FloatArray, counts: FloatArray, sums: FloatArray) -> 
     grid = LinkedPosterior(*standard_rows(features), *_grid(3e-4, 20.0), 1.0, CLICKS)
     belief = no_modes(grid, counts, sums)
     refresh_linked(grid, belief, True)
-    rates = expit(belief.modes)
+    rates = _rates(belief.modes)
     curvature = counts * rates * (1.0 - rates)
     pull = curvature * belief.modes + sums - counts * rates
     components = belief.components
@@ -169,6 +168,13 @@ def _belief(
     )
 
 
+def _rates(log_odds: FloatArray) -> FloatArray:
+    from scipy.special import expit
+
+    rates: FloatArray = expit(log_odds)
+    return rates
+
+
 def split_of(belief: Belief) -> Split:
     """Draw from the joint posterior of the observed and the latent part of all arms."""
     arms = belief.rows.shape[0]
@@ -184,8 +190,8 @@ def split_of(belief: Belief) -> Split:
         above += (hidden > 0.0).sum(axis=0)
         below += (hidden < 0.0).sum(axis=0)
         if math.isinf(belief.degrees):  # from log-odds to rates
-            hidden = expit(observed + hidden)
-            observed = expit(observed)
+            hidden = _rates(observed + hidden)
+            observed = _rates(observed)
             hidden -= observed
         fit += observed.sum(axis=0)
         parts += hidden.sum(axis=0)

@@ -27,6 +27,7 @@ from rolf.diagnosis.moments import Moments, design, lack_of_fit, noise_of
 from rolf.diagnosis.posterior import Split, click_belief, real_belief, split_of
 from rolf.diagnosis.result import ArmPart, Diagnosis, Share, share_text
 from rolf.errors import InvalidArgument
+from rolf.extras import require
 from rolf.types import FloatArray, IntArray
 
 TRUST, ROLF, IGNORE = "trust the features", "use RoLF", "ignore the features"
@@ -95,6 +96,7 @@ def diagnose(
 
 def diagnosis_of(table: Arms, evidence: Evidence, level: float, randomised: bool) -> Diagnosis:
     """The diagnosis of what a log has shown; ``randomised``: also where chances do not show it."""
+    require("scipy", "a diagnosis")
     if evidence.chances is not None:
         randomised = randomised or evidence.chances.at_random
     moments, played = evidence.moments(), evidence.played
