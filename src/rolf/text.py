@@ -54,13 +54,13 @@ def html_lines(*lines: str, bold: bool = True) -> str:
     return "<br>".join([f"<b>{first}</b>" if bold else first, *rest])
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str | None = None) -> str:
     """A number of things.
 
-    >>> counted(1, "run"), counted(1200, "run")
-    ('1 run', '1200 runs')
+    >>> counted(1, "run"), counted(1200, "run"), counted(2, "category", "categories")
+    ('1 run', '1200 runs', '2 categories')
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
@@ -71,6 +71,15 @@ def listed(names: Sequence[str], most: int = 10) -> str:
     """
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def first_few(names: Sequence[str], most: int = 5) -> str:
+    """The first of some names, as examples.
+
+    >>> first_few(["a", "b", "c"], 2)
+    'a, b, ...'
+    """
+    return ", ".join([*names[:most], *["..."] * (len(names) > most)])
 
 
 #: what a spreadsheet takes for the start of a formula

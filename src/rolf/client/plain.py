@@ -38,6 +38,12 @@ def plain(argument: str, value: Any) -> Any:
     raise InvalidArgument(argument, value, "finite numbers and text, which JSON can hold")
 
 
+def fits_header(value: Any) -> bool:
+    """Whether a value can be sent in a header: ASCII text without blanks."""
+    text = value if isinstance(value, str) else ""
+    return text != "" and text.isascii() and text.isprintable() and " " not in text
+
+
 def plain_context(context: Any) -> Any:
     """A context, or several: what names its entries by columns or an index keeps the names."""
     if isinstance(context, Mapping):

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
 
-from rolf.checks import MAX_FEATURE, MAX_REWARD
-from rolf.experiments.requests import MAX_KEY
+from rolf.checks import MAX_FEATURE, MAX_KEY, MAX_REWARD
 from rolf.experiments.telling import MAX_REASON
 from rolf.policies.catalogue import CATALOG
 

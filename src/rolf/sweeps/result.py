@@ -18,7 +18,7 @@ from rolf.sweeps.moments import Collector, Moments, Statistics
 from rolf.sweeps.plan import Cell, Plan
 from rolf.sweeps.store import Store
 from rolf.sweeps.tables import Columns, Table
-from rolf.text import counted, html_lines
+from rolf.text import counted, first_few, html_lines
 from rolf.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Sweep:
             return int(kept.size - 1)
         found = np.flatnonzero(kept == round)
         if found.size == 0:
-            few = ", ".join(map(str, kept[:20])) + (", ..." if kept.size > 20 else "")
+            few = first_few([str(each) for each in kept], 20)
             raise InvalidArgument("round", round, f"a round at which regret was kept: {few}")
         return int(found[0])
 
