@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -96,6 +98,17 @@ def harmless(value: Any) -> Any:
     if isinstance(value, str) and value.startswith((*FORMULA, "'")):
         return f"'{value}"
     return value
+
+
+def write_csv(path: str | Path, names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write rows by column to a CSV file, whose folder is created if need be."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows({name: harmless(value) for name, value in row.items()} for row in rows)
+    return target
 
 
 def as_written(text: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rolf.checks import MAX_FEATURE
+from rolf.checks import MAX_FEATURE, is_text
 from rolf.errors import InvalidArgument
 from rolf.extras import require
 from rolf.text import first_few
@@ -183,6 +184,15 @@ class Arms:
         if columns is not None:
             return pandas.DataFrame(values, index=self.labels, columns=list(columns))
         return pandas.Series(values, index=self.labels)
+
+
+def check_names(labels: Iterable[Any]) -> None:
+    """Raise if an arm has a name that cannot be kept: neither text nor a finite number."""
+    for label in labels:
+        good = isinstance(label, str | int | float) and not isinstance(label, bool)
+        good = good and is_text(str(label))
+        if not good or (isinstance(label, float) and not math.isfinite(label)):
+            raise InvalidArgument("features", label, "arms named by text or numbers")
 
 
 def index_labels(features: Any) -> list[Any] | None:

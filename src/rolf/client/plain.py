@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rolf.arms.table import index_labels, number_table
+from rolf.arms.table import check_names, index_labels, number_table
 from rolf.errors import InvalidArgument, RolfWarning
 from rolf.types import Decision
 
@@ -88,10 +88,7 @@ def table_of_arms(features: Any) -> dict[str, Any]:
     if ARM in columns:
         wanted = f"another name for the column {ARM}, under which a service has the arms' names"
         raise InvalidArgument("features: columns", list(columns), wanted)
-    for label in labels:
-        good = isinstance(label, str | int | float) and not isinstance(label, bool)
-        if not good or (isinstance(label, float) and not math.isfinite(label)):
-            raise InvalidArgument("features", label, "arms named by text or numbers")
+    check_names(labels)
     cells = [[_cell(name, cell) for cell in values] for name, values in columns.items()]
     rows = zip(labels, *cells, strict=True)
     return {"arms": [dict(zip((ARM, *columns), row, strict=True)) for row in rows]}

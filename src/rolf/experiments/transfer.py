@@ -20,7 +20,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rolf.arms.files import PARQUET
+from rolf.arms.files import is_parquet
 from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.log_additions import corrections_text, history_data, history_rows
@@ -34,7 +34,7 @@ from rolf.experiments.log_files import (
     recorded_roster,
 )
 from rolf.experiments.log_rows import CONTEXT, LogRows
-from rolf.experiments.opening import create
+from rolf.experiments.opening import create, default_reward_named
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import (
     CHANGE,
@@ -79,7 +79,7 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
     if not isinstance(path, str | Path):
         raise InvalidArgument("path", path, FILES)
     target = Path(path)
-    parquet = target.suffix.lower() in PARQUET
+    parquet = is_parquet(target)
     if not parquet and target.suffix.lower() != ".csv":
         raise InvalidArgument("path", str(path), FILES)
     record = experiment.record
@@ -137,7 +137,7 @@ def _collect(experiment: Experiment) -> tuple[list[Logged], Roster, list[tuple[i
     rows = experiment.log()
     for row in rows:
         if row.kind == CHANGE:
-            roster = roster.changed(json.loads(row.features or ""))
+            roster = roster.changed(row.details)
     histories = [(row.seq, row) for row in rows if row.kind == HISTORY]
     return joined(rows), roster, histories
 
@@ -262,7 +262,9 @@ def import_log(
         reward_after = recorded_number(path, recorded, "reward_after")
     blank = new_policy(cls, roster, options or {})
     histories = history_rows(path, recorded.get("history", []), blank)
-    _check_default(blank, default_reward)
+    if default_reward is not None:
+        with default_reward_named():
+            blank._number(default_reward)
     with counting_bar(progress, stream.rows, f"importing {Path(path).name}") as count:
         log = LogRows(stream, roster, blank, histories, count)
         rows = _with_defaults(iter(log), default_reward, reward_after)
@@ -293,14 +295,6 @@ def new_policy(cls: Any, roster: Roster, options: Mapping[str, Any]) -> Policy:
             expected = f"options of {policy_name(cls)} ({error})"
             raise InvalidArgument("options", dict(options), expected) from None
     return policy
-
-
-def _check_default(policy: Policy, default: float | None) -> None:
-    if default is not None:
-        try:
-            policy._number(default)
-        except InvalidArgument as error:
-            raise InvalidArgument("default_reward", default, error.wanted) from None
 
 
 def _with_defaults(

@@ -21,7 +21,7 @@ from rolf.report.statements import judge_theory
 from rolf.simulation import simulate
 from rolf.simulation.results import Result, Summary, load_result, versions
 from rolf.simulation.specs import describe_policies
-from rolf.text import harmless
+from rolf.text import harmless, write_csv
 
 #: panels have offsets below this
 SEEDS = 1000
@@ -197,11 +197,7 @@ def write_summaries(chosen: list[Figure], done: Results, path: Path) -> None:
         for panel in figure.panels:
             for row in done[figure.key][panel.key].summary.to_dicts():
                 rows.append({"figure": figure.key, "panel": panel.key, "x": panel.x, **row})
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        for each in rows:
-            writer.writerow({name: harmless(value) for name, value in each.items()})
+    write_csv(path, list(rows[0]), rows)
 
 
 def draw(figure: Figure, played: Mapping[str, Played], folder: Path) -> None:
