@@ -186,13 +186,13 @@ class Arms:
         return pandas.Series(values, index=self.labels)
 
 
-def check_names(labels: Iterable[Any]) -> None:
+def check_names(labels: Iterable[Any], argument: str = "features") -> None:
     """Raise if an arm has a name that cannot be kept: neither text nor a finite number."""
     for label in labels:
         good = isinstance(label, str | int | float) and not isinstance(label, bool)
         good = good and is_text(str(label))
         if not good or (isinstance(label, float) and not math.isfinite(label)):
-            raise InvalidArgument("features", label, "arms named by text or numbers")
+            raise InvalidArgument(argument, label, "arms named by text or numbers")
 
 
 def index_labels(features: Any) -> list[Any] | None:

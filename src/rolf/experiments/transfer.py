@@ -25,8 +25,8 @@ from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.log_additions import corrections_text, history_data, history_rows
 from rolf.experiments.log_files import (
-    FILES,
     METADATA,
+    checked_path,
     open_log_file,
     recorded_number,
     recorded_options,
@@ -76,21 +76,13 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
     import pyarrow.csv
     import pyarrow.parquet as pq
 
-    if not isinstance(path, str | Path):
-        raise InvalidArgument("path", path, FILES)
-    target = Path(path)
+    target = checked_path(path)
     parquet = is_parquet(target)
-    if not parquet and target.suffix.lower() != ".csv":
-        raise InvalidArgument("path", str(path), FILES)
     record = experiment.record
     logged, roster, histories = _collect(experiment)
-    columns = decision_columns(logged, roster, record.tag)
+    corrected = any(each.corrections for each in logged)
     policy = experiment._replica.policy
-    if policy.context is not None:
-        columns |= context_columns(logged, policy.context)
-    elif policy.varying:
-        columns |= round_columns(logged, roster)
-    table = pa.table(columns)
+    table = pa.table(columns_of(logged, policy, roster, record.tag, corrections=corrected))
     settings: dict[str, Any] = {
         "policy": record.policy,
         "options": json.loads(record.options),
@@ -157,11 +149,14 @@ def joined(rows: Iterable[Row]) -> list[Logged]:
     return [logged[number] for number in sorted(logged)]
 
 
-def decision_columns(logged: list[Logged], roster: Roster, tag: str) -> dict[str, Any]:
+def columns_of(
+    logged: list[Logged], policy: Policy, roster: Roster, tag: str, *, corrections: bool
+) -> dict[str, Any]:
+    """Decisions as columns, with the features or the context of their rounds, where they vary."""
     labels = _column_labels(roster)
     decisions = [each.decision for each in logged]
     rewards = [each.reward for each in logged]
-    columns = {
+    columns: dict[str, Any] = {
         "id": [f"{tag}-{row.number}" for row in decisions],
         "number": [row.number for row in decisions],
         "arm": [labels[row.arm] for row in decisions],
@@ -177,8 +172,12 @@ def decision_columns(logged: list[Logged], roster: Roster, tag: str) -> dict[str
         "asked_order": [each.asked_order for each in logged],
         "told_order": [each.told_order for each in logged],
     }
-    if any(each.corrections for each in logged):
+    if corrections:
         columns["corrections"] = [corrections_text(each.corrections) for each in logged]
+    if policy.context is not None:
+        columns |= _context_columns(logged, policy.context)
+    elif policy.varying:
+        columns |= _round_columns(logged, roster)
     return columns
 
 
@@ -189,7 +188,7 @@ def _final_reward(logged: Logged) -> float | None:
     return None if logged.reward is None else logged.reward.reward
 
 
-def round_columns(logged: list[Logged], roster: Roster) -> dict[str, list[float | None]]:
+def _round_columns(logged: list[Logged], roster: Roster) -> dict[str, list[float | None]]:
     """The features of every round; empty for arms that were added later."""
     rounds = [json.loads(each.decision.features or "") for each in logged]
     return {
@@ -201,7 +200,7 @@ def round_columns(logged: list[Logged], roster: Roster) -> dict[str, list[float 
     }
 
 
-def context_columns(logged: list[Logged], context: Context) -> dict[str, list[float]]:
+def _context_columns(logged: list[Logged], context: Context) -> dict[str, list[float]]:
     """The context of every round."""
     rounds = [json.loads(each.decision.features or "")["context"] for each in logged]
     return {
