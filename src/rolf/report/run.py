@@ -12,6 +12,7 @@ from rolf.checks import one_of
 from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.parallel import check_backend
 from rolf.plots import regret as plots
+from rolf.plots.style import save
 from rolf.progress import progress_bar
 from rolf.report import page
 from rolf.report.claims import judge
@@ -205,7 +206,7 @@ def draw(figure: Figure, played: Mapping[str, Played], folder: Path) -> None:
     for stacked, endings in ((False, (".png", ".svg")), (True, (page.NARROW,))):
         drawn = _drawn(figure, played, stacked)
         for ending in endings:
-            plots.save(drawn, folder / f"{figure.key}{ending}")
+            save(drawn, folder / f"{figure.key}{ending}")
 
 
 def _drawn(figure: Figure, played: Mapping[str, Played], stacked: bool) -> Any:
