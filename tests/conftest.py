@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import rolf
 from browser import running_browser
 from stores import KINDS, make_url
 from watching import SOON, Service, make_experiments
@@ -19,6 +20,13 @@ def running():
     from rolf.testing.service import RunningService
 
     with RunningService(make_url("sqlite"), "--rate", "0") as service:
+        yield service
+
+
+@pytest.fixture
+def service(running):
+    """A client of it."""
+    with rolf.connect(running.url, running.key) as service:
         yield service
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import multiprocessing
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas
@@ -49,6 +51,23 @@ def make(name, features=FEATURES, **options):
 
 def takes(name, option):
     return option in inspect.signature(rolf.policy_class(name)).parameters
+
+
+def in_threads(function, *arguments):
+    """What a function returns for each argument, in a thread of its own."""
+    with ThreadPoolExecutor(len(arguments)) as threads:
+        return list(threads.map(function, arguments))
+
+
+def in_processes(function, *arguments):
+    """Call a function with each tuple of arguments, at the same time, in processes."""
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=function, args=each) for each in arguments]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
 
 
 def all_moments(grid, components):

@@ -9,10 +9,9 @@ import pandas
 import pytest
 
 import rolf
-from rolf.cli import main
+from commands import one_line_error, run
 from rolf.errors import InvalidArgument
 from stores import quick_folder
-from test_cli_experiments import run
 
 # shape=square follows from the columns before it, so it gets no column of its own
 ITEMS = """item,size,kind,shape
@@ -130,14 +129,8 @@ def test_a_bad_table_stops_all_steps(stored, tmp_path):
 
 
 def test_errors_are_one_line(stored, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(
-        "sys.argv", ["rolf", "arms", stored, "x", "--add", str(tmp_path / "none.csv")]
-    )
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert stop.value.code == 1
-    shown = capsys.readouterr().err
-    assert shown.startswith("rolf: ")
+    words = ("arms", stored, "x", "--add", tmp_path / "none.csv")
+    shown = one_line_error(monkeypatch, capsys, *words)
     assert shown.endswith("none.csv: cannot be read (No such file or directory)\n")
     assert shown.count("\n") == 1
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import rolf
+from commands import invoke
 from rolf.cli import catalogue
 from rolf.kernel.cache import cache_folders
 from rolf.policies.catalogue import CATALOG
-from test_cli import run
 
 # Stands in for compiling: records which process got which policy, and holds each process back
 # until the other one has got its first.
@@ -53,7 +53,7 @@ def recorded(log):
 
 @pytest.mark.parametrize("names", [(), ("ucb", "lints"), ("ucb", "oful", "ucb", "rolf-lasso")])
 def test_two_processes_share_all_policies(names, log):
-    done = run("compile", *names)
+    done = invoke("compile", *names)
     assert done.exit_code == 0, done.output
     expected = list(dict.fromkeys(names or CATALOG))
     order = [name for _, name in recorded(log)]
@@ -76,7 +76,7 @@ catalogue.compile_one = fail
 """
     worker = catalogue.WORKER.replace(RECORDING, RECORDING + failing)
     monkeypatch.setattr(catalogue, "WORKER", worker)
-    done = run("compile", "ucb", "lints", "oful")
+    done = invoke("compile", "ucb", "lints", "oful")
     assert isinstance(done.exception, rolf.RolfError)
     assert "compilation failed" in str(done.exception)
     assert "compiled" not in done.stdout
@@ -84,11 +84,11 @@ catalogue.compile_one = fail
 
 def test_an_unknown_policy_starts_no_process(monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started"))
-    assert isinstance(run("compile", "ucb", "ucbb").exception, rolf.RolfError)
+    assert isinstance(invoke("compile", "ucb", "ucbb").exception, rolf.RolfError)
 
 
 def test_one_policy_is_compiled_and_named():
-    done = run("compile", "ucb")
+    done = invoke("compile", "ucb")
     assert done.exit_code == 0, done.output
     assert re.fullmatch(
         r"ucb: (was ready|\d+ functions? compiled in .* s)\nstatus: .*\ncompiled: ucb \(\d+ s\)\n",
@@ -131,7 +131,7 @@ rolf.simulate(policies, rolf.environments.paper(arms=5, size=6), rounds=5, runs=
 @pytest.mark.slow
 def test_afterwards_no_process_compiles_anything():
     """Every policy and every option, online, in experiments, in simulations and in replay."""
-    assert run("compile").exit_code == 0  # does nothing where make test has done it before
+    assert invoke("compile").exit_code == 0  # does nothing where make test has done it before
     command = [sys.executable, str(Path(__file__).with_name("walk.py"))]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -7,11 +7,10 @@ import json
 import numpy as np
 import pandas
 import pytest
-from typer.testing import CliRunner
 
 import rolf
+from commands import invoke
 from rolf.arms.reading import read_arms
-from rolf.cli import app
 from rolf.diagnosis import diagnose
 
 
@@ -59,7 +58,7 @@ def files(tmp_path):
 
 
 def run(*args):
-    return CliRunner().invoke(app, ["diagnose", *map(str, args)], env={"COLUMNS": "200"})
+    return invoke("diagnose", *args)
 
 
 @pytest.mark.parametrize("log", ["log.csv", "log.parquet"])

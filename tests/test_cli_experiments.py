@@ -10,10 +10,9 @@ import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import rolf
-from rolf.cli import app
+from commands import invoke, run
 from rolf.errors import (
     AlreadyTold,
     DifferentExperiment,
@@ -27,15 +26,6 @@ from rolf.errors import (
 from stores import quick_folder
 
 ITEMS = "item,width,length\na,1.0,0.5\nb,0.2,1.5\nc,2.0,1.0\nd,0.4,0.3\n"
-
-
-def run(*words, ok=True):
-    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
-    if not ok:
-        assert result.exception is not None
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.fixture
@@ -148,8 +138,7 @@ def test_a_reward_may_be_negative(files, reward):
         each["arm"]: each for each in json.loads(run("status", url, "x", "--json"))["arms"]
     }
     assert estimates[asked["arm"]]["estimate"] == float(reward)
-    wrong = CliRunner().invoke(app, ["tell", url, "x", "--cvs", "rewards.csv"])
-    assert wrong.exit_code == 2
+    assert invoke("tell", url, "x", "--cvs", "rewards.csv").exit_code == 2
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rolf
+from commands import run
 from rolf.errors import (
     DifferentExperiment,
     ExperimentError,
@@ -23,7 +24,7 @@ from rolf.evaluation.logs import read_log
 from rolf.experiments.storage.base import HISTORY
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 from stores import quick_folder
-from test_cli_experiments import ITEMS, run
+from test_cli_experiments import ITEMS
 
 CLICKS = pandas.DataFrame(
     {

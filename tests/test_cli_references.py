@@ -9,7 +9,8 @@ import sys
 import pytest
 
 import rolf
-from rolf.cli import catalogue, main
+from commands import one_line_error
+from rolf.cli import catalogue
 
 MODULE = '''
 """Optimism whose width depends on the number of rewards alone."""
@@ -171,11 +172,7 @@ def test_a_wrong_reference_is_one_line(command, policy, missing, folder, monkeyp
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "mine", raising=False)
-    monkeypatch.setattr(sys, "argv", ["rolf", command, *words[command]])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert stop.value.code == 1
-    shown = capsys.readouterr().err
+    shown = one_line_error(monkeypatch, capsys, command, *words[command])
     assert shown.startswith("rolf: polic")
     assert missing in shown
     assert repr(policy) in shown

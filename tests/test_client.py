@@ -34,12 +34,6 @@ NAMED = pandas.DataFrame(
 )
 
 
-@pytest.fixture
-def service(running):
-    with rolf.connect(running.url, running.key) as service:
-        yield service
-
-
 def new(service, features=FEATURES, **settings):
     return service.create(f"e {uuid.uuid4().hex}", features=features, seed=7, **settings)
 

@@ -29,12 +29,6 @@ NAMED = pandas.DataFrame(
 )
 
 
-@pytest.fixture
-def service(running):
-    with rolf.connect(running.url, running.key) as service:
-        yield service
-
-
 def played(service, features=NAMED, policy="rolf-bayes", rounds=60):
     """A local and a remote experiment with the same decisions and rewards."""
     url, name = f"memory://{uuid.uuid4().hex}", f"e {uuid.uuid4().hex}"

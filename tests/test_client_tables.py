@@ -18,12 +18,6 @@ NAMED = pandas.DataFrame({"width": [1.0, 2.0, 3.0], "height": [2.0, 0.0, 1.0]}, 
 CONTEXT = {"policy": "rolf-bayes-varying", "context": ["hour", "mobile"]}
 
 
-@pytest.fixture
-def service(running):
-    with rolf.connect(running.url, running.key) as service:
-        yield service
-
-
 def new(service, features=NAMED, **settings):
     return service.create(f"e {uuid.uuid4().hex}", features=features, **settings)
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 
 import numpy as np
 import pandas
 import pytest
 
 import rolf
-from helpers import LETTERS, make
+from commands import run
+from helpers import LETTERS, in_processes, make
 from rolf.errors import DifferentExperiment, InvalidArgument
 from rolf.testing.storage import create_experiment, current_state, folded_state
 from stores import make_url
-from test_cli_experiments import files, run  # noqa: F401
+from test_cli_experiments import files  # noqa: F401
 
 VARYING = ["rolf-bayes-varying", "rolf-varying", "linucb-varying"]
 every_varying = pytest.mark.parametrize("name", VARYING)
@@ -158,13 +158,7 @@ def ask_in_contexts(url, seed):
 @pytest.mark.slow
 def test_processes_ask_in_different_contexts(shared_url):
     experiment = create_experiment(shared_url, policy=None, context=NAMES, features=LETTERS)
-    spawn = multiprocessing.get_context("spawn")
-    workers = [spawn.Process(target=ask_in_contexts, args=(shared_url, seed)) for seed in (1, 2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
+    in_processes(ask_in_contexts, (shared_url, 1), (shared_url, 2))
     assert experiment.status().told == 30
     assert current_state(experiment) == folded_state(experiment)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
-
 import numpy as np
 import pytest
 
 import rolf
-from helpers import FEATURES, every_policy
+from helpers import FEATURES, every_policy, in_processes
 from rolf.errors import (
     AlreadyTold,
     InvalidArgument,
@@ -232,16 +230,7 @@ def test_processes_correct_the_same_decisions(shared_url):
     decisions = experiment.ask(10)
     experiment.tell_many({each.id: float(place) for place, each in enumerate(decisions)})
     ids = [each.id for each in decisions]
-    context = multiprocessing.get_context("spawn")
-    workers = [
-        context.Process(target=correct_all, args=(shared_url, ids, reward))
-        for reward in (100.0, 200.0, 300.0)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
+    in_processes(correct_all, *((shared_url, ids, reward) for reward in (100.0, 200.0, 300.0)))
     current = {each.number: each.reward for each in experiment.log() if each.kind == REWARD}
     corrections = [row for row in experiment.log() if row.kind == CORRECTION]
     assert len(corrections) == 30

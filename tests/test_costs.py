@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 import rolf
+from helpers import count_appends
 from rolf.errors import UnknownExperiment
 from rolf.experiments import experiment as experiment_module
 from rolf.experiments import snapshots
@@ -137,15 +138,7 @@ def test_nothing_is_locked_while_a_decision_is_computed(shared_url, monkeypatch)
 
 def test_parts_are_appended_one_by_one(shared_url, monkeypatch):
     experiment = create_experiment(shared_url, policy="ucb")
-    store = experiment._store
-    sizes = []
-    append = store.append
-
-    def counted(id, rows, after=None):
-        sizes.append(len(rows))
-        return append(id, rows, after)
-
-    monkeypatch.setattr(store, "append", counted)
+    sizes = count_appends(experiment, monkeypatch)
     batch = experiment.ask(2 * PART + 1)
     experiment.tell_many([(each, 1.0) for each in batch])
     assert sizes == [PART, PART, 1, PART, PART, 1]
@@ -157,13 +150,7 @@ def test_large_tables_of_features_make_small_parts(shared_url, monkeypatch):
     experiment.ask(features=FEATURES)
     (row,) = experiment.log()
     monkeypatch.setattr(base, "MAX_TEXT", 3 * len(row.features))
-    sizes, append = [], experiment._store.append
-
-    def counted(id, rows, after=None):
-        sizes.append(len(rows))
-        return append(id, rows, after)
-
-    monkeypatch.setattr(experiment._store, "append", counted)
+    sizes = count_appends(experiment, monkeypatch)
     experiment.ask(7, features=FEATURES)
     assert sizes == [3, 3, 1]
     copy = experiment.record._replace(name="copy")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from typer.testing import CliRunner
 
 import rolf
-from rolf.cli import app
+from commands import run
 from rolf.errors import DifferentExperiment, InvalidArgument
 from rolf.experiments.opening import create
 from rolf.experiments.roster import Roster
@@ -17,13 +16,6 @@ from rolf.testing.storage import FEATURES, create_experiment, current_state, fol
 from stores import make_url, quick_folder
 
 ITEMS = "item,width,length\na,1.0,0.5\nb,0.2,1.5\nc,2.0,1.0\n"
-
-
-def run(*words):
-    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
-    if result.exception is not None:
-        raise result.exception
-    return result.stdout
 
 
 @pytest.fixture
@@ -99,7 +91,7 @@ def test_the_command_line_has_the_same_default(file, items):
     assert data["policy"] == "rolf-bayes"
     assert "default: (rolf-bayes)" in run("new", "--help")
     with pytest.raises(InvalidArgument, match="rolf-bayes-varying takes them"):
-        run("ask", file, "one", "--features", items)
+        run("ask", file, "one", "--features", items, ok=False)
 
 
 @pytest.mark.parametrize("policy", ["rolf-bayes", "rolf-lasso"])
@@ -112,5 +104,5 @@ def test_an_imported_log_does_not_change_its_policy_unasked(file, items, tmp_pat
     assert policy in run("import", file, "two", tmp_path / "log.parquet")
     words = ("import", file, "three", tmp_path / "log.csv", "--features", items)
     with pytest.raises(InvalidArgument, match=r"^--policy: .*log\.csv does not say; a Parquet"):
-        run(*words)
+        run(*words, ok=False)
     assert policy in run(*words, "--policy", policy)

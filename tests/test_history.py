@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
-
 import numpy as np
 import pandas
 import pytest
 
 import rolf
-from helpers import ARMS, FEATURES, LETTERS, make
+from helpers import ARMS, FEATURES, LETTERS, in_processes, make
 from rolf.errors import ExperimentError, InvalidArgument
 from rolf.experiments.storage.base import HISTORY
 from rolf.policies.catalogue import CATALOG
@@ -241,13 +239,7 @@ def learn_and_play(url, number):
 @pytest.mark.slow
 def test_processes_learn_the_same_history_once(shared_url):
     create_experiment(shared_url, policy="rolf-bayes").close()
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=learn_and_play, args=(shared_url, 3)) for _ in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
+    in_processes(learn_and_play, *[(shared_url, 3)] * 3)
     experiment = rolf.open_experiment(shared_url, "one")
     status = experiment.status()
     assert (status.asked, status.told, status.history) == (45, 45, 15)

@@ -156,34 +156,33 @@ def test_wrong_names_say_what_is_wrong(mine, name, said):
         rolf.simulate({"a": find_policy(name) if name == 3 else name + "!"}, None)
 
 
-class Forgetful(rolf.UCB):
+class Harmful(rolf.UCB):
+    """Its choice does harm to its state."""
+
+    def __init__(self, features, *, seed=None):
+        super().__init__(features, seed=seed)
+        choose = self._choose
+
+        def wrong(params, state, features, available, rng):
+            choice = choose(params, state, features, available, rng)
+            self.harm(state, choice.arm)
+            return choice
+
+        self._choose = wrong
+
+
+class Forgetful(Harmful):
     """Its choice changes what is believed."""
 
-    def __init__(self, features, *, seed=None):
-        super().__init__(features, seed=seed)
-        choose = self._choose
-
-        def wrong(params, state, features, available, rng):
-            choice = choose(params, state, features, available, rng)
-            state.belief.counts[choice.arm] += 1.0
-            return choice
-
-        self._choose = wrong
+    def harm(self, state, arm):
+        state.belief.counts[arm] += 1.0
 
 
-class Uncounted(rolf.UCB):
+class Uncounted(Harmful):
     """Its choice counts no round."""
 
-    def __init__(self, features, *, seed=None):
-        super().__init__(features, seed=seed)
-        choose = self._choose
-
-        def wrong(params, state, features, available, rng):
-            choice = choose(params, state, features, available, rng)
-            state.clock[0] -= 1
-            return choice
-
-        self._choose = wrong
+    def harm(self, state, arm):
+        state.clock[0] -= 1
 
 
 @pytest.mark.parametrize(("cls", "path"), [(Forgetful, "belief.counts"), (Uncounted, "clock")])

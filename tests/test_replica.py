@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rolf
-from helpers import ARMS, FEATURES, every_policy
+from helpers import ARMS, FEATURES, every_policy, in_processes
 from rolf.experiments import live
 from rolf.experiments.replica import Replica
 from rolf.experiments.storage import base
@@ -242,13 +242,7 @@ def work(url, number, rounds):
 def test_several_processes(shared_url):
     """No reward is lost or counted twice, no two decisions have the same number."""
     experiment = create_experiment(shared_url, policy="ucb")
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=work, args=(shared_url, n, 40)) for n in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
+    in_processes(work, *((shared_url, number, 40) for number in range(3)))
     status = experiment.status()
     assert (status.asked, status.told, status.waiting) == (120, 120, 0)
     assert experiment._replica.state.belief.sums.sum() == sum(range(120))

@@ -6,14 +6,24 @@ import copy
 import json
 import pickle
 import sys
-import threading
 
 import numpy as np
 import pandas
 import pytest
 
 import rolf
-from helpers import ARMS, FEATURES, LETTERS, SIZE, every_policy, extra, make, play, takes
+from helpers import (
+    ARMS,
+    FEATURES,
+    LETTERS,
+    SIZE,
+    every_policy,
+    extra,
+    in_threads,
+    make,
+    play,
+    takes,
+)
 from rolf.errors import AlreadyTold, IncompatibleState, InvalidArgument, UnknownDecision
 from rolf.policies.arrays import find, unpack
 from rolf.policies.catalogue import CATALOG
@@ -182,15 +192,11 @@ def test_several_threads_lose_nothing():
     sys.setswitchinterval(1e-5)
     try:
 
-        def work():
+        def work(_):
             for _ in range(500):
                 policy.tell(policy.ask(), 1.0)
 
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, *range(4))
     finally:
         sys.setswitchinterval(before)
     assert policy.rounds == 2000

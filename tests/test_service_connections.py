@@ -10,6 +10,7 @@ import threading
 
 import psycopg
 
+from helpers import in_threads
 from rolf.experiments.storage.urls import connect
 from served import Client, problem, service, wait_until
 from stores import make_url
@@ -125,11 +126,7 @@ def test_a_restart_of_the_database_between_two_requests_is_not_noticed():
         together.wait(10)
         backends.append(connection.info.backend_pid)
 
-    threads = [threading.Thread(target=pool.run, args=(work,)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(pool.run, *[work] * 4)
     assert len(set(backends)) == 4
     with psycopg.connect(url, autocommit=True) as other:
         other.execute("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s) AS pid", [backends])

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
 import rolf
-from rolf.cli import app
+from commands import invoke
+from helpers import in_threads
 from rolf.errors import InvalidArgument, MissingExtra
 from rolf.experiments.storage.urls import connect
 from rolf.service import settings
@@ -27,10 +27,6 @@ from served import Client, Process, make_key, problem, service, wait_until
 from stores import make_url, start_server
 
 ROLF = [sys.executable, "-c", "from rolf.cli import main; main()"]
-
-
-def run(*words):
-    return CliRunner().invoke(app, list(words))
 
 
 # --- health and metrics ------------------------------------------------------------------------
@@ -172,11 +168,7 @@ def test_long_results_are_computed_once_and_given_again_for_a_while():
         time.sleep(0.15)
         return len(calls)
 
-    threads = [threading.Thread(target=results.get, args=("a", compute)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert in_threads(lambda _: results.get("a", compute), *range(4)) == [1] * 4
     assert len(calls) == 1
     assert results.get("a", compute) == 1
     assert results.get("b", lambda: "quick") == "quick"
@@ -291,7 +283,7 @@ def test_what_cannot_be_served_is_refused_at_once(words, message, monkeypatch, t
     monkeypatch.setenv("ROLF_SERVE_STORAGE_TIMEOUT", "1")
     monkeypatch.setattr("rolf.service.logs.set_up", lambda level: None)
     monkeypatch.setattr("rolf.service.handles.warm_up", lambda *_, **__: None)
-    result = run("serve", "--port", "0", *words)
+    result = invoke("serve", "--port", "0", *words)
     assert result.exit_code != 0
     assert message in str(result.exception)
     assert "secret" not in str(result.exception)
@@ -302,27 +294,27 @@ def test_what_cannot_be_served_is_refused_at_once(words, message, monkeypatch, t
 
 def test_keys_on_the_command_line(tmp_path):
     storage = ["--storage", f"sqlite:///{tmp_path}/keys.db"]
-    first = run("keys", "new", "--scope", "decide", "--experiment", "shop", *storage)
-    second = run("keys", "new", "--scope", "read", "--note", "dashboard", "--json", *storage)
+    first = invoke("keys", "new", "--scope", "decide", "--experiment", "shop", *storage)
+    second = invoke("keys", "new", "--scope", "read", "--note", "dashboard", "--json", *storage)
     key, other = first.stdout.split()[-1], json.loads(second.stdout)["key"]
     id = key.split("_")[1]
     assert first.stdout.startswith(f"created: {id}, decide, for shop")
-    shown = run("keys", "list", *storage).stdout
+    shown = invoke("keys", "list", *storage).stdout
     assert id in shown
     assert "dashboard" in shown
-    listed = json.loads(run("keys", "list", "--json", *storage).stdout)
+    listed = json.loads(invoke("keys", "list", "--json", *storage).stdout)
     assert [each["scope"] for each in listed] == ["decide", "read"]
     for text in (key[18:], other[18:], "digest"):
         assert text not in shown + json.dumps(listed)
-    assert run("keys", "revoke", id, *storage).stdout == f"revoked: {id}\n"
-    assert run("keys", "revoke", other, *storage).exit_code == 0
-    listed = json.loads(run("keys", "list", "--json", *storage).stdout)
+    assert invoke("keys", "revoke", id, *storage).stdout == f"revoked: {id}\n"
+    assert invoke("keys", "revoke", other, *storage).exit_code == 0
+    listed = json.loads(invoke("keys", "list", "--json", *storage).stdout)
     assert all(each["revoked"] for each in listed)
-    assert isinstance(run("keys", "revoke", "nobody", *storage).exception, InvalidArgument)
-    assert isinstance(run("keys", "new", "--scope", "root", *storage).exception, InvalidArgument)
-    for_none = run("keys", "new", "--scope", "read", "--experiment", "", *storage)
+    assert isinstance(invoke("keys", "revoke", "nobody", *storage).exception, InvalidArgument)
+    assert isinstance(invoke("keys", "new", "--scope", "root", *storage).exception, InvalidArgument)
+    for_none = invoke("keys", "new", "--scope", "read", "--experiment", "", *storage)
     assert isinstance(for_none.exception, InvalidArgument)
-    nowhere = run("keys", "list", "--storage", f"sqlite:///{tmp_path}/none.db")
+    nowhere = invoke("keys", "list", "--storage", f"sqlite:///{tmp_path}/none.db")
     assert isinstance(nowhere.exception, InvalidArgument)
 
 
@@ -378,7 +370,7 @@ def test_variables_with_mistakes(monkeypatch, name, text):
 
 def test_what_to_install_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    result = run("serve")
+    result = invoke("serve")
     assert isinstance(result.exception, MissingExtra)
     assert "rolf-bandits[service]" in str(result.exception)
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import rolf
+from commands import run
 from helpers import ARMS, FEATURES, LETTERS, every_policy, extra, make, play
 from rolf.errors import ExperimentError, InvalidArgument
 from rolf.experiments.storage import base
 from rolf.testing.storage import create_experiment, current_state, folded_state, round_features
 from stores import make_url
-from test_cli_experiments import files, run  # noqa: F401
+from test_cli_experiments import files  # noqa: F401
 
 
 @every_policy

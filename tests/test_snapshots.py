@@ -45,6 +45,15 @@ def without(data, key):
     return {each: value for each, value in data.items() if each != key}
 
 
+def saved(url, rounds):
+    """An experiment, its store, its id there, and its snapshot."""
+    experiment = create_experiment(url)
+    play(experiment, rounds)
+    experiment.snapshot()
+    store, id = experiment._store, experiment.record.id
+    return experiment, store, id, store.snapshot(id)
+
+
 def falsified(snapshot):
     """The data of a snapshot with wrong counts, which can be loaded all the same."""
     data = json.loads(unseal(snapshot))
@@ -92,11 +101,7 @@ def unusable_data(data):
 
 def test_a_damaged_snapshot_is_not_used(url):
     """The log is right. Wrong counts beside the damage would show if it were used."""
-    experiment = create_experiment(url)
-    play(experiment, 20)
-    experiment.snapshot()
-    store, id = experiment._store, experiment.record.id
-    snapshot = store.snapshot(id)
+    experiment, store, id, snapshot = saved(url, 20)
     wrong = falsified(snapshot)
     state = snapshot.state
     flipped = [state[:100] + chr(ord(state[100]) ^ 1) + state[101:], state[:-1], ""]
@@ -144,11 +149,7 @@ def test_rows_of_every_kind_fit_a_snapshot(url):
 
 
 def test_a_snapshot_of_another_format_is_replaced(url, monkeypatch):
-    experiment = create_experiment(url)
-    play(experiment, 20)
-    experiment.snapshot()
-    store, id = experiment._store, experiment.record.id
-    snapshot = store.snapshot(id)
+    experiment, store, id, snapshot = saved(url, 20)
     for version in ("", "0.1.0", str(FORMAT - 1), str(FORMAT + 1)):
         store.save(id, snapshot._replace(version=version, state="of another kind"))
         assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
@@ -159,11 +160,7 @@ def test_a_snapshot_of_another_format_is_replaced(url, monkeypatch):
 
 def test_rebuilding_overrules_any_snapshot(url, monkeypatch):
     """One that claims to know more than the log, and one that another process saves meanwhile."""
-    experiment = create_experiment(url)
-    play(experiment, 5)
-    experiment.snapshot()
-    store, id = experiment._store, experiment.record.id
-    snapshot = store.snapshot(id)
+    experiment, store, id, snapshot = saved(url, 5)
     wrong = seal(snapshot.upto, json.dumps(falsified(snapshot)))
     forget = store.forget
 

@@ -6,13 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import rolf
+from helpers import in_threads
 from rolf.sweeps.running import plan_sweep
 from rolf.sweeps.store import PART, STALE, Block, Store
 
@@ -308,21 +308,8 @@ def test_what_killed_processes_left_is_deleted(tmp_path):
 
 
 def test_two_sweeps_at_the_same_time_do_no_harm(tmp_path):
-    errors = []
-
-    def work(config):
-        try:
-            run(config, tmp_path / "both")
-        except BaseException as error:
-            errors.append(error)
-
     configs = [changed(runs=20), changed(runs=30)]
-    threads = [threading.Thread(target=work, args=(config,)) for config in configs * 2]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    in_threads(lambda config: run(config, tmp_path / "both"), *configs, *configs)
     both, played = run(configs[1], tmp_path / "both")
     alone, _ = run(configs[1], tmp_path / "alone")
     assert played == []

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import rolf
-from test_cli import run as command
+from commands import invoke
 from test_sweep import CONFIG, run
 from test_sweep_results import cell, made_up
 
@@ -112,25 +112,25 @@ def test_the_commands(tmp_path):
     path, out = tmp_path / "plan.toml", tmp_path / "out"
     path.write_text(TOML)
     options = (path, "--out", out)
-    shown = command("sweep", *options, "--dry-run")
+    shown = invoke("sweep", *options, "--dry-run")
     assert shown.exit_code == 0
     assert "6 cells, 18 runs, of which 0 are done; 6 tasks to do" in shown.output
     assert not out.exists()
-    done = command("sweep", *options, "--backend", "threads", "--jobs", 1)
+    done = invoke("sweep", *options, "--backend", "threads", "--jobs", 1)
     assert done.exit_code == 0, done.output
     assert "small: regret after 40 rounds" in done.output
     assert "paper, noise=0.5" in done.output
     assert len(pandas.read_csv(out / "summary.csv")) == 6
     assert set(pandas.read_csv(out / "comparison.csv").columns) >= {"behind", "low", "high", "tied"}
-    again = command("sweep", *options, "--dry-run")
+    again = invoke("sweep", *options, "--dry-run")
     assert "of which 18 are done; 0 tasks to do" in again.output
     picture = tmp_path / "x.svg"
     words = ("plot", out, "--x", "scale", "--where", "noise=0.5", "--out", picture)
-    assert command(*words).exit_code == 0
+    assert invoke(*words).exit_code == 0
     assert picture.stat().st_size > 1000
-    assert "not finished" not in command(*words).output
+    assert "not finished" not in invoke(*words).output
     next(out.rglob("*.parquet")).unlink()
-    assert f"{out}: not finished, 15 of 18 runs" in command(*words).output
+    assert f"{out}: not finished, 15 of 18 runs" in invoke(*words).output
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ def test_the_commands(tmp_path):
     ],
 )
 def test_mistakes_in_commands_name_the_option(sweep, words, expected):
-    done = command("plot", sweep.folder, *words)
+    done = invoke("plot", sweep.folder, *words)
     assert done.exit_code == 1
     assert expected in str(done.exception)
 
 
 def test_options_of_sweeps_are_refused_for_a_single_result(tmp_path):
-    done = command("plot", tmp_path / "x.parquet", "--x", "noise")
+    done = invoke("plot", tmp_path / "x.parquet", "--x", "noise")
     assert "the folder of a sweep" in str(done.exception)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pandas
 import pytest
-from typer.testing import CliRunner
 
 import rolf
+from commands import invoke, run
 from rolf.arms.reading import read_arms, understand
-from rolf.cli import app
 from rolf.errors import DifferentExperiment, InvalidArgument, RolfWarning
 from rolf.evaluation.replay import replay
 from test_replay import logged
@@ -28,12 +27,6 @@ def items(tmp_path):
     path = tmp_path / "items.csv"
     path.write_text(ITEMS)
     return path
-
-
-def invoke(*words):
-    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
-    assert done.exit_code == 0, done.output
-    return done
 
 
 # --- what looks wrong --------------------------------------------------------------------------
@@ -84,12 +77,13 @@ def test_the_commands_print_warnings_as_notes(tmp_path):
         ("diagnose", log, path, "--json"),
     ):
         done = invoke(*words)
+        assert done.exit_code == 0, done.output
         assert done.stderr.startswith(f"note: {path}: u: 'oops' in row 3 (arm 1)")
         assert "oops" not in done.stdout
 
 
 def test_new_says_how_the_table_was_read(items, tmp_path):
-    out = invoke("new", f"sqlite:///{tmp_path}/x.db", "x", "--features", items).stdout
+    out = run("new", f"sqlite:///{tmp_path}/x.db", "x", "--features", items)
     assert out.splitlines()[1:] == [
         "arms named by creative; numbers: price; "
         "text, with how many categories: colour (3), shape (2)",

@@ -210,6 +210,16 @@ def write_rows(path, rows):
         writer.writerows(rows)
 
 
+def exported_rows(folder, policy, rounds):
+    """A CSV file with the log of some rounds, and its rows."""
+    experiment = create_experiment("memory://exported", uuid.uuid4().hex, policy=policy)
+    play(experiment, rounds)
+    log = folder / "log.csv"
+    export_log(experiment, log)
+    with log.open(newline="") as file:
+        return log, list(csv.DictReader(file))
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [
@@ -228,12 +238,7 @@ def write_rows(path, rows):
     ],
 )
 def test_a_log_with_a_wrong_value_is_refused(column, value, tmp_path):
-    experiment = create_experiment("memory://values", uuid.uuid4().hex, policy="ucb")
-    play(experiment, 2)
-    log = tmp_path / "log.csv"
-    export_log(experiment, log)
-    with log.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    log, rows = exported_rows(tmp_path, "ucb", 2)
     rows[1][column] = value
     write_rows(log, rows)
     with pytest.raises(InvalidArgument, match=column):
@@ -255,12 +260,7 @@ def test_a_log_is_imported_only_into_a_policy_that_accepts_its_rewards(tmp_path)
 
 
 def test_round_features_that_are_not_numbers_are_refused(tmp_path):
-    experiment = create_experiment("memory://rounds", uuid.uuid4().hex, policy="rolf-varying")
-    play(experiment, 3)
-    log = tmp_path / "log.csv"
-    export_log(experiment, log)
-    with log.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    log, rows = exported_rows(tmp_path, "rolf-varying", 3)
     for value, error, words in (
         ("abc", InvalidArgument, "features of row 3"),
         ("inf", InvalidArgument, "features of row 3"),

@@ -16,6 +16,10 @@ MAX_REWARD = 1e100
 MAX_FEATURE = 1e70
 #: the most rounds, decisions or rewards: up to here a float counts without gaps
 MAX_COUNT = 2**53
+#: decisions of one ask
+MAX_BATCH = 100_000
+#: characters of the key of an ask
+MAX_KEY = 255
 
 
 def between(

@@ -87,6 +87,13 @@ def _without_source(problem: InvalidArgument) -> str:
     return f"{problem.argument.rpartition(': ')[2]}: {problem.got}; wanted {problem.wanted}"
 
 
+class _Unknown(RolfError, KeyError):
+    """Something that is not there; its message is shown as it is, where KeyError shows its repr."""
+
+    def __str__(self) -> str:
+        return without_password(str(self.args[0]))
+
+
 class UnknownPolicy(InvalidArgument):
     """No policy has this name."""
 
@@ -95,11 +102,8 @@ class DecisionError(RolfError):
     """A decision whose reward cannot be told or corrected."""
 
 
-class UnknownDecision(DecisionError, KeyError):
+class UnknownDecision(DecisionError, _Unknown):
     """The decision was never issued by this policy."""
-
-    def __str__(self) -> str:  # KeyError would show the repr of the message
-        return without_password(str(self.args[0]))
 
 
 class AlreadyTold(DecisionError):
@@ -118,11 +122,8 @@ class ExperimentError(RolfError):
     """An experiment that does not fit the call."""
 
 
-class UnknownExperiment(ExperimentError, KeyError):
+class UnknownExperiment(ExperimentError, _Unknown):
     """There is no experiment of that name."""
-
-    def __str__(self) -> str:  # KeyError would show the repr of the message
-        return without_password(str(self.args[0]))
 
 
 class DifferentExperiment(ExperimentError):

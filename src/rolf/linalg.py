@@ -265,10 +265,10 @@ def cholesky(matrix: FloatArray) -> FloatArray:
     return out
 
 
-def inverse_root(matrix: FloatArray, least: float) -> FloatArray:
-    """A square root of the inverse of a symmetric matrix with no eigenvalue below ``least``."""
-    values, vectors = np.linalg.eigh(matrix)
-    root: FloatArray = vectors / np.sqrt(np.maximum(values, least))
+def inverse_root(moment: FloatArray, penalty: float) -> FloatArray:
+    """A square root of (M + l I)^-1, for a positive semidefinite matrix M and a penalty l."""
+    values, vectors = np.linalg.eigh(moment + penalty * np.eye(moment.shape[0]))
+    root: FloatArray = vectors / np.sqrt(np.maximum(values, penalty))
     return root
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -54,13 +56,13 @@ def html_lines(*lines: str, bold: bool = True) -> str:
     return "<br>".join([f"<b>{first}</b>" if bold else first, *rest])
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str | None = None) -> str:
     """A number of things.
 
-    >>> counted(1, "run"), counted(1200, "run")
-    ('1 run', '1200 runs')
+    >>> counted(1, "run"), counted(1200, "run"), counted(2, "category", "categories")
+    ('1 run', '1200 runs', '2 categories')
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
@@ -71,6 +73,15 @@ def listed(names: Sequence[str], most: int = 10) -> str:
     """
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def first_few(names: Sequence[str], most: int = 5) -> str:
+    """The first of some names, as examples.
+
+    >>> first_few(["a", "b", "c"], 2)
+    'a, b, ...'
+    """
+    return ", ".join([*names[:most], *["..."] * (len(names) > most)])
 
 
 #: what a spreadsheet takes for the start of a formula
@@ -87,6 +98,17 @@ def harmless(value: Any) -> Any:
     if isinstance(value, str) and value.startswith((*FORMULA, "'")):
         return f"'{value}"
     return value
+
+
+def write_csv(path: str | Path, names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write rows by column to a CSV file, whose folder is created if need be."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows({name: harmless(value) for name, value in row.items()} for row in rows)
+    return target
 
 
 def as_written(text: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from rolf.arms.streams import Batch
 from rolf.arms.table import Arms
 from rolf.errors import InvalidArgument
+from rolf.text import first_few
 from rolf.types import IntArray
 
 
@@ -69,7 +70,7 @@ class Lookup:
 
     def some(self) -> str:
         """The first few names, in words."""
-        return ", ".join(list(self._known)[:5]) + (", ..." if len(self._known) > 5 else "")
+        return first_few(list(self._known))
 
     def check(self, positions: IntArray, batch: Batch, name: str) -> None:
         """Raise if a row of a batch, whose positions are these, has an arm that is unknown."""

@@ -22,7 +22,7 @@ from rolf.arms.delimited import SEPARATORS, Layout, find_layout, open_bytes
 from rolf.arms.parsing import amount, decimal_mark, number
 from rolf.errors import InvalidArgument, RolfError
 from rolf.extras import require
-from rolf.text import HARMLESS, as_written, harmless
+from rolf.text import HARMLESS, as_written, harmless, listed
 from rolf.types import FloatArray
 
 if TYPE_CHECKING:
@@ -46,15 +46,26 @@ SLICE = 1 << 16
 def read_table(path: str | Path, text: Sequence[str] = ()) -> pa.Table:
     """Read a table; the columns named in ``text`` are kept as text, as written."""
     require("pyarrow", "reading a table from a file")
+    source = Path(path)
+    with table_errors(source):
+        source.open("rb").close()
+        table = _read_parquet(source) if is_parquet(source) else _read_csv(source, text)
+        return _as_text(table, text)
+
+
+def is_parquet(path: str | Path) -> bool:
+    """Whether a file is Parquet, by its name."""
+    return Path(path).suffix.lower() in PARQUET
+
+
+@contextmanager
+def table_errors(path: str | Path) -> Iterator[None]:
+    """Say of which file it is that it is no table, or cannot be read."""
     import pyarrow as pa
 
-    source = Path(path)
     try:
-        with reading_errors(source):
-            source.open("rb").close()
-            parquet = source.suffix.lower() in PARQUET
-            table = _read_parquet(source) if parquet else _read_csv(source, text)
-            return _as_text(table, text)
+        with reading_errors(Path(path)):
+            yield
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise RolfError(f"{path}: is neither CSV nor Parquet ({error})") from None
 
@@ -268,7 +279,7 @@ def _as_text(table: pa.Table, text: Sequence[str]) -> pa.Table:
 def check_columns(source: str | Path, columns: Sequence[str]) -> None:
     """Raise if two columns of a table have one name."""
     if twice := [name for name, count in Counter(columns).items() if count > 1]:
-        raise InvalidArgument(f"{source}: columns", f"{twice[0]} twice", "each column once")
+        raise InvalidArgument(f"{source}: columns", f"{listed(twice)} twice", "each column once")
 
 
 def numbers(

@@ -18,7 +18,7 @@ from rolf.arms import parsing
 from rolf.arms.parsing import BLANK_TEXTS, BLANKS, PERCENT, is_blank, typed_number
 from rolf.arms.raw import Report
 from rolf.checks import MAX_FEATURE
-from rolf.text import listed
+from rolf.text import counted, listed
 from rolf.types import FloatArray
 
 #: the categories of cells that are missing, and of those that have no column of their own
@@ -267,8 +267,7 @@ class Category(Column):
     def _note_unseen(
         self, unseen: list[tuple[int, str]], report: Report, known: Collection[str]
     ) -> None:
-        cells = ", ".join(f"{text!r} in {report.where(i)}" for i, text in unseen[:10])
-        more = f" and {len(unseen) - 10} more" if len(unseen) > 10 else ""
+        cells = listed([f"{text!r} in {report.where(i)}" for i, text in unseen])
         own = [slot for slot in self.slots if f"{self.name}={slot}" in known]
         base = [slot for slot in self.slots if slot not in own]
         if OTHER in self.slots:
@@ -277,10 +276,10 @@ class Category(Column):
             read = f"read like {base[0]}, which has no column of its own"
         else:
             read = f"read as none of {listed(own or base)}"
-        report.note(self.name, f"{cells}{more} is new here; {read}")
+        report.note(self.name, f"{cells} is new here; {read}")
 
     def words(self, known: Collection[str]) -> str:
-        text = f"text, {_count(len(self.slots), 'category', 'categories')}: {listed(self.slots)}"
+        text = f"text, {counted(len(self.slots), 'category', 'categories')}: {listed(self.slots)}"
         if self.rare:
             text += f"; {OTHER}: {listed(self.rare)}"
         if self.missing:
@@ -303,7 +302,3 @@ class LeftOut(Column):
 
     def words(self, known: Collection[str]) -> str:
         return f"left out: {self.reason}"
-
-
-def _count(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"

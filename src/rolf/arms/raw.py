@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rolf.arms.delimited import Cells, read_cells
-from rolf.arms.files import PARQUET, check_csv, read_table, reading_errors
+from rolf.arms.files import check_columns, check_csv, is_parquet, read_table, reading_errors
 from rolf.arms.parsing import amount, is_blank, looks_like_date, typed_number
 from rolf.arms.table import index_labels
 from rolf.errors import InvalidArgument, InvalidTable, RolfError
@@ -174,13 +174,13 @@ def _check_labels(report: Report, key: str) -> None:
 
 
 def _file(path: Path) -> _Source:
-    if path.suffix.lower() in PARQUET:
+    if is_parquet(path):
         table = read_table(path)
         if binary := [each.name for each in table.schema if "binary" in str(each.type)]:
             table = read_table(path, binary)  # as text, or refused
         index = (table.schema.pandas_metadata or {}).get("index_columns", [])
         named = [name for name in index if name in table.column_names]
-        _check_names(str(path), table.column_names)
+        check_columns(str(path), table.column_names)
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
         rows = range(2, table.num_rows + 2)
         return _Source(str(path), columns, rows, index_column=named[0] if named else None)
@@ -197,15 +197,8 @@ def _file(path: Path) -> _Source:
         for name, values in zip(cells.header, by_column, strict=True)
         if name.strip() or any(cell.strip() for cell in values)
     ]
-    _check_names(str(path), [name for name, _ in kept])
+    check_columns(str(path), [name for name, _ in kept])
     return _Source(str(path), dict(kept), cells.numbers, cells=cells, notes=notes)
-
-
-def _check_names(source: str, names: Sequence[str]) -> None:
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise InvalidArgument(
-            f"{source}: columns", f"{listed(twice, MAX_SHOWN)} twice", "each column once"
-        )
 
 
 # --- DataFrames --------------------------------------------------------------------------------
@@ -219,7 +212,7 @@ def is_frame(features: Any) -> bool:
 def frame_columns(frame: Any, places: Iterable[int] | None = None) -> dict[str, list[Any]]:
     """The cells of a DataFrame, or of some of its columns; None for those that are missing."""
     names = [str(name) for name in frame.columns]
-    _check_names(FRAME, names)
+    check_columns(FRAME, names)
     columns = {}
     for i, name in enumerate(names) if places is None else ((i, names[i]) for i in places):
         if not hasattr(frame, "index"):

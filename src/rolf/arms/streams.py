@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,17 +17,18 @@ import numpy as np
 
 from rolf.arms.files import (
     MAX_ROWS,
-    PARQUET,
     SLICE,
     check_bytes,
     check_columns,
     check_kinds,
     check_row_groups,
+    is_parquet,
     is_text,
     read_table,
     reading_errors,
+    table_errors,
 )
-from rolf.errors import InvalidArgument, RolfError
+from rolf.errors import InvalidArgument
 from rolf.extras import require
 
 if TYPE_CHECKING:
@@ -245,11 +245,6 @@ class Stream:
 # --- files -------------------------------------------------------------------------------------
 
 
-def is_parquet(path: str | Path) -> bool:
-    """Whether a file is Parquet, by its name."""
-    return Path(path).suffix.lower() in PARQUET
-
-
 def parquet_files(folder: Path) -> list[Path]:
     """The Parquet files of a folder and of those in it, ``part-2`` before ``part-10``."""
     files = [
@@ -269,23 +264,11 @@ def _natural(text: str) -> list[tuple[str, int]]:
     return [(words, int(number or 0)) for words, number in re.findall(r"([^0-9]*)([0-9]*)", text)]
 
 
-@contextmanager
-def _parquet_errors(path: str | Path) -> Iterator[None]:
-    """Say of which file it is that it is no Parquet, or cannot be read."""
-    import pyarrow as pa
-
-    try:
-        with reading_errors(Path(path)):
-            yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise RolfError(f"{path}: is neither CSV nor Parquet ({error})") from None
-
-
 def _footer(path: Path) -> Any:
     """What a Parquet file says of itself, checked."""
     from pyarrow import parquet
 
-    with _parquet_errors(path), parquet.ParquetFile(path) as file:
+    with table_errors(path), parquet.ParquetFile(path) as file:
         check_row_groups(path, file.metadata)
         check_kinds(path, file.schema_arrow)
         return file.metadata
@@ -295,7 +278,7 @@ def _piece_batches(piece: Piece, columns: Sequence[str]) -> Iterator[Batch]:
     """The rows of a row group, some at a time; text as numbers of the entries of a dictionary."""
     from pyarrow import parquet
 
-    with _parquet_errors(piece.path):
+    with table_errors(piece.path):
         with parquet.ParquetFile(piece.path) as file:
             kinds = {field.name: field.type for field in file.schema_arrow}
             metadata = file.metadata

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rolf.checks import MAX_FEATURE
-from rolf.errors import InvalidArgument, MissingExtra
+from rolf.checks import MAX_FEATURE, is_text
+from rolf.errors import InvalidArgument
+from rolf.extras import require
+from rolf.text import first_few
 from rolf.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -116,9 +119,8 @@ class Arms:
                 return self._positions[label]
             raise KeyError(label)
         except (KeyError, TypeError):
-            known = ", ".join(repr(each) for each in self.labels[:5])
-            more = ", ..." if self.count > 5 else ""
-            raise InvalidArgument(argument, label, f"one of {known}{more}") from None
+            known = first_few([repr(each) for each in self.labels[:6]])
+            raise InvalidArgument(argument, label, f"one of {known}") from None
 
     def positions(self, labels: Sequence[Any], argument: str = "arms") -> IntArray:
         """The positions of the arms of a history, in its order."""
@@ -176,14 +178,21 @@ class Arms:
         or a DataFrame if there are columns."""
         if not self.named:
             return values
-        try:
-            import pandas
-        except ImportError as error:
-            hint = "arms with names need pandas: pip install 'rolf-bandits[all]'"
-            raise MissingExtra(hint) from error
+        require("pandas", "a table of named arms")
+        import pandas
+
         if columns is not None:
             return pandas.DataFrame(values, index=self.labels, columns=list(columns))
         return pandas.Series(values, index=self.labels)
+
+
+def check_names(labels: Iterable[Any], argument: str = "features") -> None:
+    """Raise if an arm has a name that cannot be kept: neither text nor a finite number."""
+    for label in labels:
+        good = isinstance(label, str | int | float) and not isinstance(label, bool)
+        good = good and is_text(str(label))
+        if not good or (isinstance(label, float) and not math.isfinite(label)):
+            raise InvalidArgument(argument, label, "arms named by text or numbers")
 
 
 def index_labels(features: Any) -> list[Any] | None:

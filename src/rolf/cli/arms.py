@@ -132,16 +132,15 @@ def _change(
         labels = find_labels(corrections.labels, experiment.roster().arms, "--update")
         experiment.update_features(dict(zip(labels, corrections.features, strict=True)))
         yield f"updated: {join_names(corrections.labels)}"
-    if retire:
-        known = experiment.roster().arms
-        names = split_names(retire, known)
-        experiment.retire_arms(find_labels(names, known, "--retire"))
-        yield f"retired: {join_names(names)}"
-    if restore:
-        known = experiment.roster().arms
-        names = split_names(restore, known)
-        experiment.restore_arms(find_labels(names, known, "--restore"))
-        yield f"restored: {join_names(names)}"
+    for given, option, change, done in (
+        (retire, "--retire", experiment.retire_arms, "retired"),
+        (restore, "--restore", experiment.restore_arms, "restored"),
+    ):
+        if given:
+            known = experiment.roster().arms
+            names = split_names(given, known)
+            change(find_labels(names, known, option))
+            yield f"{done}: {join_names(names)}"
 
 
 def _named_additions(rows: Arms, roster: Roster) -> Arms:

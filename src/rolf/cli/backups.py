@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rolf.cli.common import JSON, NAME, URL, print_json
+from rolf.text import counted
 
 commands = typer.Typer()
 
@@ -76,5 +77,5 @@ def _report(done: str, path: str, names: list[str], as_json: bool) -> None:
     if as_json:
         print_json({done: path, "experiments": names})
         return
-    count = f"{len(names)} experiment" + "s" * (len(names) != 1)
+    count = counted(len(names), "experiment")
     typer.echo(f"{done}: {path}, {count}: {', '.join(names)}" if names else f"{done}: {path}, none")

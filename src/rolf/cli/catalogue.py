@@ -14,6 +14,7 @@ import typer
 
 from rolf.cli.common import POLICY, make_table, print_table
 from rolf.errors import RolfError
+from rolf.text import counted
 
 commands = typer.Typer()
 
@@ -107,7 +108,7 @@ def compile_one(name: str) -> None:
     else:
         compile_policy(name)
     count, took = len(compilations) - before, time.perf_counter() - start
-    functions = "1 function" if count == 1 else f"{count} functions"
+    functions = counted(count, "function")
     typer.echo(f"{name}: {functions} compiled in {took:.1f} s" if count else f"{name}: was ready")
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rolf.errors import InvalidArgument, RolfWarning, UnknownExperiment
+from rolf.text import listed
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -70,8 +71,7 @@ def open_existing(url: str, name: str) -> Experiment:
         return rolf.open_experiment(url, name)
     except UnknownExperiment:
         known = rolf.list_experiments(url)
-        more = f" and {len(known) - 20} more" if len(known) > 20 else ""
-        there = f"there are {', '.join(known[:20])}{more}" if known else "this database has none"
+        there = f"there are {listed(known, 20)}" if known else "this database has none"
         raise UnknownExperiment(f"no experiment is called {name!r}; {there}") from None
 
 

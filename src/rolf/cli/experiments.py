@@ -32,7 +32,7 @@ from rolf.cli.common import (
 )
 from rolf.errors import DecisionError, InvalidArgument
 from rolf.policies.catalogue import DEFAULT_POLICY
-from rolf.text import format_table
+from rolf.text import counted, format_table
 
 if TYPE_CHECKING:
     from rolf.experiments.experiment import Experiment
@@ -174,8 +174,7 @@ def tell(
     if as_json:
         print_json({"told": count, "new": fresh})
         return
-    rewards = f"{count} reward" + "s" * (count != 1)
-    typer.echo(f"told: {rewards}" + f", {fresh} new" * (fresh < count))
+    typer.echo(f"told: {counted(count, 'reward')}" + f", {fresh} new" * (fresh < count))
 
 
 @commands.command()

@@ -57,9 +57,10 @@ def replay(
     from rolf.arms.reading import read_arms
     from rolf.evaluation.replay import ESTIMATORS
     from rolf.evaluation.replay import replay as evaluate
+    from rolf.plots.style import check_picture
 
-    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InvalidArgument("--plot", str(plot), "a file that ends in .png, .svg or .pdf")
+    if plot is not None:
+        check_picture("--plot", plot)
     by_policy = _options_by_policy(options, policy)
     with warnings_as_notes(), errors_name_options("missing"):
         arms = read_arms(features, missing=missing)

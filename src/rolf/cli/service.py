@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -152,11 +153,8 @@ def new_key(
     from rolf.service.keys import new_key as make
 
     text, key = make(scope, experiment, note)
-    store = connect(storage)
-    try:
+    with closing(connect(storage)) as store:
         store.add_key(key)
-    finally:
-        store.close()
     if as_json:
         print_json({"id": key.id, "scope": scope, "experiment": experiment, "key": text})
         return
@@ -167,11 +165,8 @@ def new_key(
 @keys.command("list")
 def list_keys(storage: STORAGE = DEFAULT_STORAGE, as_json: JSON = False) -> None:
     """Show all keys, without their secrets."""
-    store = _existing(storage)
-    try:
+    with closing(_existing(storage)) as store:
         found = store.keys()
-    finally:
-        store.close()
     if as_json:
         print_json([{k: v for k, v in key._asdict().items() if k != "digest"} for key in found])
         return
@@ -200,11 +195,8 @@ def revoke_key(
 
     form = FORM.fullmatch(id)
     id = form[1] if form else id
-    store = _existing(storage)
-    try:
+    with closing(_existing(storage)) as store:
         known = store.revoke_key(id, time.time())
-    finally:
-        store.close()
     if not known:
         raise InvalidArgument("id", id, "the id of a key; rolf keys list shows them")
     typer.echo(f"revoked: {id}")

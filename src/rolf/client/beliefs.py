@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rolf.arms.table import Arms
 from rolf.checks import between, whole
 from rolf.client.exchange import Call, Request
-from rolf.client.operations import named, path, status
+from rolf.client.operations import labelled, path, status
 from rolf.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def best(experiment: RemoteExperiment) -> Call[Any]:
     with a posterior."""
     known = yield from _with_posterior(experiment)
     chances = [math.nan if arm.best is None else arm.best for arm in known.arms]
-    return _labelled(known, np.array(chances))
+    return labelled([arm.arm for arm in known.arms], np.array(chances))
 
 
 def intervals(experiment: RemoteExperiment) -> Call[Any]:
@@ -49,7 +48,7 @@ def intervals(experiment: RemoteExperiment) -> Call[Any]:
         (-math.inf if arm.low is None else arm.low, math.inf if arm.high is None else arm.high)
         for arm in known.arms
     ]
-    return _labelled(known, np.array(ends), ("low", "high"))
+    return labelled([arm.arm for arm in known.arms], np.array(ends), ("low", "high"))
 
 
 def _with_posterior(experiment: RemoteExperiment) -> Call[Status]:
@@ -68,11 +67,6 @@ def _varying(known: Status) -> ExperimentError:
     return ExperimentError(
         f"{known.policy} takes features or a context with every ask, and this does not send any"
     )
-
-
-def _labelled(known: Status, values: Any, columns: tuple[str, ...] | None = None) -> Any:
-    labels = named([arm.arm for arm in known.arms])
-    return Arms(np.zeros((len(known.arms), 0)), labels).labelled(values, columns)
 
 
 def diagnosis(experiment: RemoteExperiment, *, level: float = 0.95) -> Call[Diagnosis]:

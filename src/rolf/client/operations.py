@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
 
 from rolf.arms.table import Arms, index_labels, number_table
-from rolf.checks import as_number, whole
+from rolf.checks import MAX_BATCH, MAX_KEY, as_number, whole
 from rolf.client.exchange import Call, Request
-from rolf.client.plain import decision_id, plain, plain_context, table_of_arms, warn_of
+from rolf.client.plain import (
+    decision_id,
+    fits_header,
+    plain,
+    plain_context,
+    table_of_arms,
+    warn_of,
+)
 from rolf.errors import InvalidArgument, RequestTooLarge, ServiceError
 from rolf.types import Decision, FloatArray
 
@@ -22,11 +29,6 @@ if TYPE_CHECKING:
     from rolf.client.remote import RemoteExperiment
     from rolf.experiments.status import ArmRecord, Counts, Status
     from rolf.experiments.waiting import Waiting
-
-#: decisions of one ask
-MAX_BATCH = 100_000
-#: characters of a key
-MAX_KEY = 255
 
 
 def path(name: str, *parts: str) -> str:
@@ -98,13 +100,18 @@ def _ordered(experiment: RemoteExperiment, features: Any) -> Call[FloatArray]:
     """The rows of a DataFrame, whose index names the arms, in the order of the arms."""
     known = yield from arms(experiment)
     table = np.array([list(each.features.values()) for each in known], dtype=np.float64)
-    labels = named([each.arm for each in known])
+    labels = _named([each.arm for each in known])
     return Arms(table, labels, list(known[0].features)).round_features(features)
 
 
-def named(labels: list[Any]) -> list[Any] | None:
+def _named(labels: list[Any]) -> list[Any] | None:
     """The names of arms; None if they only have numbers."""
     return None if labels == list(range(len(labels))) else labels
+
+
+def labelled(labels: list[Any], values: FloatArray, columns: Sequence[str] | None = None) -> Any:
+    """Values per arm as a local experiment gives them."""
+    return Arms(np.zeros((len(labels), 0)), _named(labels)).labelled(values, columns)
 
 
 def _listed(available: Any) -> list[Any]:
@@ -114,8 +121,7 @@ def _listed(available: Any) -> list[Any]:
 
 
 def _checked_key(key: Any) -> str:
-    good = isinstance(key, str) and key.isascii() and key.isprintable() and " " not in key
-    if not good or not key or len(key) > MAX_KEY:
+    if not fits_header(key) or len(key) > MAX_KEY:
         expected = f"ASCII text without blanks, up to {MAX_KEY} characters: it is sent in a header"
         raise InvalidArgument("key", key, expected)
     return str(key)
@@ -278,9 +284,8 @@ def waiting(experiment: RemoteExperiment, most: int = 100) -> Call[Waiting]:
 def estimates(experiment: RemoteExperiment) -> Call[Any]:
     """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
     answer = yield Request("GET", path(experiment.name, "estimates"))
-    labels = [each["arm"] for each in answer["arms"]]
     values = np.array([each["estimate"] for each in answer["arms"]], dtype=np.float64)
-    return Arms(np.zeros((len(labels), 0)), named(labels)).labelled(values)
+    return labelled([each["arm"] for each in answer["arms"]], values)
 
 
 def arms(experiment: RemoteExperiment) -> Call[list[ArmRecord]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rolf.arms.table import index_labels, number_table
+from rolf.arms.table import check_names, index_labels, number_table
 from rolf.errors import InvalidArgument, RolfWarning
 from rolf.types import Decision
 
@@ -36,6 +36,12 @@ def plain(argument: str, value: Any) -> Any:
     if isinstance(value, Iterable):
         return [plain(argument, each) for each in value]
     raise InvalidArgument(argument, value, "finite numbers and text, which JSON can hold")
+
+
+def fits_header(value: Any) -> bool:
+    """Whether a value can be sent in a header: ASCII text without blanks."""
+    text = value if isinstance(value, str) else ""
+    return text != "" and text.isascii() and text.isprintable() and " " not in text
 
 
 def plain_context(context: Any) -> Any:
@@ -82,10 +88,7 @@ def table_of_arms(features: Any) -> dict[str, Any]:
     if ARM in columns:
         wanted = f"another name for the column {ARM}, under which a service has the arms' names"
         raise InvalidArgument("features: columns", list(columns), wanted)
-    for label in labels:
-        good = isinstance(label, str | int | float) and not isinstance(label, bool)
-        if not good or (isinstance(label, float) and not math.isfinite(label)):
-            raise InvalidArgument("features", label, "arms named by text or numbers")
+    check_names(labels)
     cells = [[_cell(name, cell) for cell in values] for name, values in columns.items()]
     rows = zip(labels, *cells, strict=True)
     return {"arms": [dict(zip((ARM, *columns), row, strict=True)) for row in rows]}

@@ -171,29 +171,6 @@ class RemoteExperiment(Connected):
     resume, aresume = sent(operations.resume), awaited(operations.resume)
     delete, adelete = sent(operations.delete), awaited(operations.delete)
 
-    # --- the end ---
-
-    def close(self) -> None:
-        """Close the connections of this process; they are shared by all experiments of the
-        service, and opened again when one is used."""
-        self._line.close()
-
-    async def aclose(self) -> None:
-        """``close``, and the connections of this event loop too."""
-        await self._line.aclose()
-
-    def __enter__(self) -> RemoteExperiment:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> RemoteExperiment:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
     def __reduce__(self) -> NoReturn:
         raise ExperimentError(
             f"experiment {self.name!r} holds connections and a key and cannot be pickled or copied:"

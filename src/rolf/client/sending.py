@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -174,6 +174,27 @@ class Connected:
     """What has calls to make over a line."""
 
     _line: Line
+
+    def close(self) -> None:
+        """Close the connections of this process, which all experiments of the service share; they
+        are opened again when needed."""
+        self._line.close()
+
+    async def aclose(self) -> None:
+        """``close``, and the connections of this event loop too."""
+        await self._line.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 S = TypeVar("S", bound=Connected)

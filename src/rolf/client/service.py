@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from rolf import __version__
 from rolf.checks import between
 from rolf.client.exchange import Call, Request
-from rolf.client.plain import plain, table_of_arms, warn_of
+from rolf.client.plain import fits_header, plain, table_of_arms, warn_of
 from rolf.client.remote import RemoteExperiment
 from rolf.client.sending import Connected, Line, awaited, sent
 from rolf.errors import InvalidArgument, ServiceError
@@ -58,8 +58,7 @@ def _checked_url(url: Any) -> str:
 
 
 def _checked_key(key: Any) -> str:
-    good = isinstance(key, str) and key.isascii() and key.isprintable() and " " not in key
-    if not good or not key:
+    if not fits_header(key):
         raise InvalidArgument("key", "something else", "a key as rolf keys new prints it")
     return str(key)
 
@@ -144,26 +143,6 @@ class Service(Connected):
 
     experiments, aexperiments = sent(_experiments), awaited(_experiments)
     create, acreate = sent(_create), awaited(_create)
-
-    def close(self) -> None:
-        """Close the connections of this process; they are opened again when needed."""
-        self._line.close()
-
-    async def aclose(self) -> None:
-        """``close``, and the connections of this event loop too."""
-        await self._line.aclose()
-
-    def __enter__(self) -> Service:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Service:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
     def __reduce__(self) -> NoReturn:
         raise ServiceError(

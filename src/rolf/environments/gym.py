@@ -8,7 +8,8 @@ import numpy as np
 
 from rolf.checks import whole
 from rolf.environments.problem import look, respond
-from rolf.errors import InvalidArgument, MissingExtra
+from rolf.errors import InvalidArgument
+from rolf.extras import require
 
 
 def gymnasium(problem: Any, *, rounds: int = 1200) -> Any:
@@ -18,10 +19,9 @@ def gymnasium(problem: Any, *, rounds: int = 1200) -> Any:
     regret of the step and the best arm; the episode is truncated after ``rounds`` rounds. A
     family draws a new problem in every ``reset``.
     """
-    try:
-        import gymnasium as gym
-    except ImportError as error:
-        raise MissingExtra("gymnasium is not installed: pip install 'rolf-bandits[all]'") from error
+    require("gymnasium", "a Gymnasium environment")
+    import gymnasium as gym
+
     if not hasattr(problem, "draw") and not hasattr(problem, "params"):
         raise InvalidArgument("problem", problem, "a rolf.environments problem or family")
     rounds = whole("rounds", rounds, 1)

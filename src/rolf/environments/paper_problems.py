@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rolf.checks import between, generator, whole
+from rolf.checks import between, generator, one_of, whole
 from rolf.environments.problem import DescribedFamily, Problem
 from rolf.errors import InvalidArgument
 from rolf.types import FloatArray, Generator, Seed
@@ -95,8 +95,7 @@ def paper(
         raise InvalidArgument("scenario", scenario, "1 or 2")
     if case not in (1, 2, 3) or (scenario == 2 and case == 3):
         raise InvalidArgument("case", case, "1, 2 or 3" if scenario == 1 else "1 or 2")
-    if bound not in ("rewards", "theta"):
-        raise InvalidArgument("bound", bound, '"rewards" or "theta"')
+    bound = one_of("bound", bound, "rewards", "theta")
     arms = whole("arms", arms, 2)
     if size is None:
         size = 35 if scenario == 1 else 2 * arms

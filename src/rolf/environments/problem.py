@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from rolf.arms.table import number_table
-from rolf.checks import between, vector
+from rolf.checks import between, one_of, vector
 from rolf.errors import InvalidArgument
 from rolf.kernel import implement, kernel
 from rolf.types import FloatArray, Generator, Seed
@@ -82,13 +82,6 @@ class DescribedFamily:
         return {"problem": self.kind, **asdict(self)}
 
 
-def kind_of_rewards(rewards: Any) -> str:
-    """Check the name of a kind of rewards."""
-    if not isinstance(rewards, str) or rewards not in KINDS:
-        raise InvalidArgument("rewards", rewards, '"gaussian", "student" or "bernoulli"')
-    return rewards
-
-
 def check_array(name: str, array: Any, shape: tuple[int, ...]) -> None:
     """Refuse an array that was put in the place of one of another size: compiled code would read
     beyond its end."""
@@ -120,7 +113,7 @@ class Problem:
         self.features: FloatArray = table
         self.means: FloatArray = values
         self._shape = table.shape
-        self.rewards = kind_of_rewards(rewards)
+        self.rewards = one_of("rewards", rewards, *KINDS)
         if rewards == "bernoulli":
             if ((values < 0.0) | (values > 1.0)).any():
                 raise InvalidArgument("means", means, "between 0 and 1 for Bernoulli rewards")

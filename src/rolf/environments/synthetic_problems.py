@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rolf.checks import between, generator, whole
-from rolf.environments.problem import DescribedFamily, Problem, kind_of_rewards
+from rolf.checks import between, generator, one_of, whole
+from rolf.environments.problem import KINDS, DescribedFamily, Problem
 from rolf.errors import InvalidArgument
 from rolf.types import FloatArray, Generator, Seed
 
@@ -109,19 +109,17 @@ def synthetic(
     arms = whole("arms", arms, 2)
     observed = whole("observed", observed, 1)
     share = between("share", share, 0.0, 1.0, inclusive=True)
-    if latent not in ("dense", "sparse"):
-        raise InvalidArgument("latent", latent, '"dense" or "sparse"')
+    latent = one_of("latent", latent, "dense", "sparse")
     noise = between("noise", noise, 0.0, math.inf, inclusive=True)
     spread = between("spread", spread, 0.0, math.inf)
     shift = between("shift", shift, -math.inf, math.inf)
     scale = between("scale", scale, 0.0, math.inf)
-    rewards = kind_of_rewards(rewards)
+    rewards = one_of("rewards", rewards, *KINDS)
     if rewards == "bernoulli" and shift != 0.0:
         raise InvalidArgument("shift", shift, "0 for Bernoulli rewards")
     if rewards == "bernoulli" and scale != 1.0:
         raise InvalidArgument("scale", scale, "1 for Bernoulli rewards")
-    if features not in ("normal", "categories"):
-        raise InvalidArgument("features", features, '"normal" or "categories"')
+    features = one_of("features", features, "normal", "categories")
     if features == "categories" and not 2 <= observed <= arms:
         raise InvalidArgument("observed", observed, f"from 2 to {arms} categories")
     return SyntheticFamily(

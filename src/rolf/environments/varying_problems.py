@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.checks import between, generator, whole
+from rolf.checks import between, generator, one_of, whole
 from rolf.environments.problem import DescribedFamily, check_array, look, respond
 from rolf.errors import InvalidArgument
 from rolf.kernel import implement
@@ -182,8 +182,7 @@ def varying(
     """
     arms = whole("arms", arms, 2)
     observed = whole("observed", observed, 1)
-    if latent not in ("fixed", "varying"):
-        raise InvalidArgument("latent", latent, '"fixed" or "varying"')
+    latent = one_of("latent", latent, "fixed", "varying")
     share = between("share", share, 0.0, 1.0 + 1e-12)
     noise = between("noise", noise, 0.0, math.inf, inclusive=True)
     if not isinstance(bounded, bool):

@@ -55,7 +55,6 @@ def _means(model: CoefficientRidge, belief: CoefficientBelief, features: FloatAr
 
 def _recompute(model: CoefficientRidge, belief: CoefficientBelief, round: int) -> None:
     moment = weighted_gram(model.features, belief.counts)
-    moment[np.diag_indices_from(moment)] += model.penalty
     belief.root[:] = inverse_root(moment, model.penalty)
     belief.coef[:] = belief.root @ (belief.root.T @ (belief.sums @ model.features))
 

@@ -195,7 +195,7 @@ def fixed_loadings(
     return reach, alone
 
 
-def fixed_posterior(model: Any, belief: Components, anchor: float) -> MixturePosterior:
+def fixed_posterior(model: Any, belief: Components) -> MixturePosterior:
     """``posterior`` for fixed features."""
     evidence = belief.evidence
     live = np.flatnonzero(evidence.weights > 0.0)
@@ -204,7 +204,7 @@ def fixed_posterior(model: Any, belief: Components, anchor: float) -> MixturePos
     return MixturePosterior(
         weights=evidence.weights[live],
         noises=noises[live],
-        means=belief.means[live] + anchor,
+        means=belief.means[live],
         variances=np.maximum(belief.variances[live], 0.0),
         cov=belief.cov[live],
         degrees=degrees,

@@ -297,7 +297,7 @@ def _loadings(
 def _posterior(
     model: LinkedPosterior, belief: LinkedBelief, features: FloatArray
 ) -> MixturePosterior:
-    return fixed_posterior(model, belief.components, 0.0)._replace(
+    return fixed_posterior(model, belief.components)._replace(
         link=lambda values: linked(model.link, values)
     )
 

@@ -18,7 +18,7 @@ from rolf.estimators.scales import FAINT, check_evidence, evidence_agrees
 from rolf.estimators.student import low_quantile, low_quantiles, tail_table
 from rolf.estimators.winners import count_wins
 from rolf.kernel import kernel, looped
-from rolf.types import FloatArray, IntArray
+from rolf.types import FloatArray, Generator, IntArray
 
 #: chance that the best arm of a draw is among those left out, far below the error of the shares
 NEVER = 1e-6
@@ -136,17 +136,21 @@ class MixturePosterior(NamedTuple):
         shares = rng.multinomial(draws, self.weights / self.weights.sum())
         for g in np.flatnonzero(shares):
             rivals = self._rivals(int(g), arms, far)
-            values, vectors = np.linalg.eigh(self.cov[g])
             reach, alone = self.loadings(int(g), rivals)
-            root = vectors * np.sqrt(np.maximum(values, 0.0))
-            scales = np.full(shares[g], self.noises[g])
-            if math.isfinite(self.degrees):
-                scales *= self.degrees / rng.chisquare(self.degrees, shares[g])
+            root, scales = self.spreads(int(g), int(shares[g]), rng)
             won = np.zeros(rivals.size)
             means, sds = self.means[g, rivals], np.sqrt(alone)
-            count_wins(means, reach, root, sds, np.sqrt(scales), rng, won)
+            count_wins(means, reach, root, sds, scales, rng, won)
             wins[rivals] += won
         return wins / draws
+
+    def spreads(self, component: int, draws: int, rng: Generator) -> tuple[FloatArray, FloatArray]:
+        """The L (D, D) of ``loadings``, and draws of sqrt(s)."""
+        values, vectors = np.linalg.eigh(self.cov[component])
+        squares = np.full(draws, self.noises[component])
+        if math.isfinite(self.degrees):
+            squares *= self.degrees / rng.chisquare(self.degrees, draws)
+        return vectors * np.sqrt(np.maximum(values, 0.0)), np.sqrt(squares)
 
     def _rivals(self, component: int, arms: IntArray, far: float) -> IntArray:
         """Some arms without those that, all together, have less than NEVER of being the best;

@@ -196,11 +196,7 @@ def traits_of(model: type) -> Traits:
     return _traits[model]
 
 
-def arm_estimator(
-    model: type,
-    table: Table,
-    **traits: Any,
-) -> None:
+def arm_estimator(model: type, table: Table, **traits: Any) -> None:
     """An estimator whose belief follows from the counts and sums of every arm; ``traits`` are its
     further traits."""
     defaults: Table = {learn: add_history, learn_totals: add_totals, check_totals: check_arms}

@@ -21,7 +21,7 @@ If both are as in those files, q = n r + (sums - counts r)/p for the newest impu
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,17 +92,14 @@ def pseudo_sums(kept: Kept, reading: Reading, imputed: FloatArray, p: float) -> 
     return out
 
 
-@shared
-def put_aside(kept: Kept, reading: Reading, arm: int, reward: float) -> None:
-    """Take in an unmatched reward."""
-    if reading.unmatched:
-        kept.aside_counts[arm] += 1.0
-        kept.aside_sums[arm] += reward
+def _set_aside(model: Any, belief: Any, seen: Observation) -> None:
+    if model.reading.unmatched:
+        belief.kept.aside_counts[seen.arm] += 1.0
+        belief.kept.aside_sums[seen.arm] += seen.reward
 
 
-def check_frozen(reading: Reading) -> None:
-    """Refuse new arms: in past rounds they have no pseudo-rewards."""
-    if reading.frozen:
+def _check_growth(model: Any) -> None:
+    if model.reading.frozen:
         raise ValueError('with imputation="frozen" a new arm has no pseudo-rewards of past rounds')
 
 
@@ -166,10 +163,6 @@ def _observe_ridge(model: PseudoRidge, belief: PseudoRidgeBelief, seen: Observat
     solve_ridge(model, belief, pseudo)
 
 
-def _set_ridge_aside(model: PseudoRidge, belief: PseudoRidgeBelief, seen: Observation) -> None:
-    put_aside(belief.kept, model.reading, seen.arm, seen.reward)
-
-
 def _ridge_means(model: PseudoRidge, belief: PseudoRidgeBelief, features: FloatArray) -> FloatArray:
     return belief.estimates
 
@@ -194,10 +187,6 @@ def _check_ridge_rest(model: PseudoRidge, belief: PseudoRidgeBelief, rounds: int
     op.check_rest(model.imputation, belief.imputation, rounds)
 
 
-def _check_ridge_growth(model: PseudoRidge) -> None:
-    check_frozen(model.reading)
-
-
 KEPT = tuple(f"kept.{name}" for name in Kept._fields)
 
 op.estimator(
@@ -205,13 +194,13 @@ op.estimator(
     {
         op.begin: _begin_ridge,
         op.observe: _observe_ridge,
-        op.set_aside: _set_ridge_aside,
+        op.set_aside: _set_aside,
         op.means: _ridge_means,
         op.recompute: _recompute_ridge,
         op.learn: _learn_ridge,
         op.check_totals: _check_ridge,
         op.check_rest: _check_ridge_rest,
-        op.check_growth: _check_ridge_growth,
+        op.check_growth: _check_growth,
     },
     Traits(totals=(*KEPT, "imputation.counts", "imputation.sums"), sequential=True),
 )
@@ -280,10 +269,6 @@ def _observe_lasso(model: PseudoLasso, belief: PseudoLassoBelief, seen: Observat
     add_pseudo(model, belief, seen.arm, seen.reward, first, second)
 
 
-def _set_lasso_aside(model: PseudoLasso, belief: PseudoLassoBelief, seen: Observation) -> None:
-    put_aside(belief.kept, model.reading, seen.arm, seen.reward)
-
-
 def _lasso_means(model: PseudoLasso, belief: PseudoLassoBelief, features: FloatArray) -> FloatArray:
     return belief.lassos.estimates
 
@@ -311,22 +296,18 @@ def _check_lasso_rest(model: PseudoLasso, belief: PseudoLassoBelief, rounds: int
     op.check_rest(model.lassos, belief.lassos, rounds)
 
 
-def _check_lasso_growth(model: PseudoLasso) -> None:
-    check_frozen(model.reading)
-
-
 op.estimator(
     PseudoLasso,
     {
         op.begin: _begin_lasso,
         op.observe: _observe_lasso,
-        op.set_aside: _set_lasso_aside,
+        op.set_aside: _set_aside,
         op.means: _lasso_means,
         op.recompute: _recompute_lasso,
         op.learn: _learn_lasso,
         op.check_totals: _check_lasso,
         op.check_rest: _check_lasso_rest,
-        op.check_growth: _check_lasso_growth,
+        op.check_growth: _check_growth,
     },
     Traits(
         totals=(*KEPT, "lassos.counts", "lassos.sums"),

@@ -97,7 +97,6 @@ def _widths(model: Ridge, belief: RidgeBelief, features: FloatArray) -> FloatArr
 
 def _recompute(model: Ridge, belief: RidgeBelief, round: int) -> None:
     moment = weighted_gram(model.features, belief.counts)
-    moment[np.diag_indices_from(moment)] += model.penalty
     belief.root[:] = inverse_root(moment, model.penalty)
     half = model.features @ belief.root
     belief.estimates[:] = half @ (half.T @ belief.sums)

@@ -74,8 +74,7 @@ def _widths(model: VaryingRidge, belief: VaryingBelief, features: FloatArray) ->
 
 
 def _recompute(model: VaryingRidge, belief: VaryingBelief, round: int) -> None:
-    moment = belief.moment + model.penalty * np.eye(model.size)
-    belief.root[:] = inverse_root(moment, model.penalty)
+    belief.root[:] = inverse_root(belief.moment, model.penalty)
     belief.theta[:] = belief.root @ (belief.root.T @ belief.cross)
 
 
@@ -174,7 +173,6 @@ def _biased_means(model: BiasedRidge, belief: BiasedBelief, features: FloatArray
 def _biased_recompute(model: BiasedRidge, belief: BiasedBelief, round: int) -> None:
     weights = 1.0 / (belief.counts + model.penalty)
     moment = belief.moment - weighted_gram(belief.feature_sums, weights)
-    moment[np.diag_indices_from(moment)] += model.penalty
     belief.root[:] = inverse_root(moment, model.penalty)
     cross = belief.cross - belief.feature_sums.T @ (belief.sums * weights)
     belief.theta[:] = belief.root @ (belief.root.T @ cross)

@@ -9,16 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from rolf.checks import whole
+from rolf.checks import MAX_BATCH, whole
 from rolf.errors import DifferentRequest, RolfError, StorageError
 from rolf.experiments.parts import Part
 from rolf.experiments.requests import Request, answers
 from rolf.experiments.storage.base import MAX_TEXT, PART, Row, part_size
 from rolf.policies.base import slate_size
 from rolf.types import Decision, FloatArray
-
-#: decisions of one ask
-MAX_BATCH = 100_000
 
 
 class Asking:

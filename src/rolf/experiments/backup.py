@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -57,10 +57,8 @@ def backup(
     store = connect_existing(url)
     if store is None:
         raise UnknownExperiment("there is no database to back up")
-    try:
+    with closing(store):
         return back_up(store, path, names, progress=progress)
-    finally:
-        store.close()
 
 
 def restore(
@@ -76,15 +74,12 @@ def restore(
     """
     with _opened(_checked(path)) as source:
         chosen = source.names() if names is None else list(names)
-        target = connect(url)
-        try:
+        with closing(connect(url)) as target:
             taken = set(chosen) & set(target.names())
             if taken:
                 words = ", ".join(map(repr, sorted(taken)))
                 raise DifferentExperiment(f"there are experiments called {words} already")
             _copy_all(source, target, chosen, progress, "restoring")
-        finally:
-            target.close()
     return chosen
 
 
@@ -104,12 +99,9 @@ def back_up(
         _remove_abandoned(target.parent, prefix)
         with _folder(prefix, target.parent) as folder:
             partial = folder / "backup.db"
-            copy = SQLiteStore(str(partial), BACKUP_TIMEOUT)
-            try:
+            with closing(SQLiteStore(str(partial), BACKUP_TIMEOUT)) as copy:
                 _copy_all(store, copy, chosen, progress, "copying")
                 copy.move_into_file()
-            finally:
-                copy.close()
             _publish_file(partial, target)
     except RolfError:
         raise
@@ -188,10 +180,8 @@ def _opened(path: Path) -> Iterator[Store]:
         store = connect_existing(f"sqlite:///{opened}")
         if store is None:
             raise InvalidArgument("path", str(path), "a backup, which is not empty")
-        try:
+        with closing(store):
             yield store
-        finally:
-            store.close()
 
 
 def _copy_all(

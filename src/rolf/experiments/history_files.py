@@ -26,7 +26,7 @@ from rolf.policies.base import Policy
 from rolf.policies.contexts import Context
 from rolf.policies.registry import policy_class
 from rolf.progress import Progress, counting_bar
-from rolf.text import listed
+from rolf.text import counted, listed
 from rolf.types import FloatArray
 
 
@@ -130,8 +130,8 @@ class _File:
             past = Past.gathered(policy, self.arms, self._rounds(count))
         if self.unknown and not skip_unknown:
             words = [f"{arm!r} ({count})" for arm, count in self.unknown.items()]
-            got = f"{sum(self.unknown.values())} of {self.rows} rows with {len(words)} unknown"
-            got += " arm" + "s" * (len(words) != 1)
+            arms = counted(len(words), "unknown arm")
+            got = f"{sum(self.unknown.values())} of {self.rows} rows with {arms}"
             expected = f"arms of the experiment, and not {listed(words)}; nothing was imported"
             raise InvalidArgument(f"{self.path}: {self.arm}", got, expected)
         if past is None:

@@ -6,7 +6,6 @@ Nothing in a file is believed.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from rolf.arms.files import PARQUET
 from rolf.arms.recipe import Recipe
 from rolf.arms.streams import Stream
-from rolf.arms.table import number_table
+from rolf.arms.table import check_names, number_table
 from rolf.errors import InvalidArgument
 from rolf.experiments.roster import Roster
 
@@ -26,12 +25,17 @@ FILES = "a file that ends in .csv or .parquet"
 TEXT = ("id", "arm", "greedy", "pseudo", "corrections")
 
 
+def checked_path(path: Any) -> Path:
+    """The path of a file whose name says that it is CSV or Parquet."""
+    if isinstance(path, str | Path) and Path(path).suffix.lower() in (".csv", *PARQUET):
+        return Path(path)
+    raise InvalidArgument("path", str(path) if isinstance(path, Path) else path, FILES)
+
+
 def open_log_file(path: str | Path) -> tuple[Stream, dict[str, Any]]:
     """A file or folder, to be read, and how the experiment was created if it says so."""
-    if not isinstance(path, str | Path):
-        raise InvalidArgument("path", path, FILES)
-    if Path(path).suffix.lower() not in (".csv", *PARQUET) and not os.path.isdir(path):
-        raise InvalidArgument("path", str(path), FILES)
+    if not isinstance(path, str | Path) or not os.path.isdir(path):
+        checked_path(path)
     stream = Stream(path, TEXT)
     if missing := [each for each in ("id", "arm", "reward") if each not in stream.names]:
         raise InvalidArgument(f"{path}: columns", stream.names, f"{', '.join(missing)} too")
@@ -61,10 +65,7 @@ def recorded_roster(path: str | Path, recorded: Mapping[str, Any]) -> Roster:
     names = _list(path, data, "columns", columns)
     if (labels is None) != (names is None):
         raise InvalidArgument(f"{path}: labels", labels, "names of arms and of columns, or neither")
-    for label in labels or ():
-        good = isinstance(label, str | int | float) and not isinstance(label, bool)
-        if not good or (isinstance(label, float) and not math.isfinite(label)):
-            raise InvalidArgument(f"{path}: labels", label, "arms named by text or numbers")
+    check_names(labels or (), f"{path}: labels")
     _check_distinct(path, "labels", labels or ())
     _check_distinct(path, "columns", names or ())
     active = _list(path, data, "active", rows)

@@ -119,8 +119,7 @@ class LogRows:
             labels = data[name] if name in data else data["arm"]
             for row, label in enumerate(labels):
                 if str(label) not in positions:
-                    got = f"{label!r} in row {number(row)}"
-                    raise InvalidArgument(f"{path}: {name}", got, "an arm of the features")
+                    raise _wrong(path, name, label, number(row), "an arm of the features")
             return [positions[str(label)] for label in labels]
 
         _check_values(path, data, self._policy, number)
@@ -193,18 +192,21 @@ class _Numbers:
             tag, _, text = str(id).rpartition("-")
             short = text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_COUNT))
             if not (0 < len(tag) <= MAX_TAG and short and 0 < int(text) <= MAX_COUNT):
-                got = f"{id!r} in row {row_number(row)}"
-                raise InvalidArgument(f"{path}: id", got, "ids of decisions that rolf issued")
+                raise _wrong(path, "id", id, row_number(row), "ids of decisions that rolf issued")
             self.tag = tag if self.tag is None else self.tag
             number = int(text)
             block, bit = self._seen.get(number >> 9, 0), 1 << (number & 511)
             if tag != self.tag or block & bit:
-                got = f"{id!r} in row {row_number(row)}"
                 expected = "each decision of one experiment once"
-                raise InvalidArgument(f"{path}: id", got, expected)
+                raise _wrong(path, "id", id, row_number(row), expected)
             self._seen[number >> 9] = block | bit
             numbers.append(number)
         return numbers
+
+
+def _wrong(path: str, column: str, value: Any, row: str, expected: str) -> InvalidArgument:
+    """The error about a cell."""
+    return InvalidArgument(f"{path}: {column}", f"{value!r} in row {row}", expected)
 
 
 # --- what a column may hold ----------------------------------------------------------------------
@@ -231,8 +233,7 @@ def _check_values(path: str, data: Columns, policy: Policy, number: Number) -> N
             if value is None and name in MAY_BE_EMPTY:
                 continue
             if not (_finite(value) and low <= value <= high):
-                got = f"{value!r} in row {number(row)}"
-                raise InvalidArgument(f"{path}: {name}", got, expected)
+                raise _wrong(path, name, value, number(row), expected)
     _check_clocks(path, data.get("clocks", ()), policy._state.clock.size, number)
     for row, reward in enumerate(data["reward"]):
         if reward is not None:
@@ -253,16 +254,14 @@ def _check_clocks(path: str, clocks: Any, size: int, number: Number) -> None:
     """Every decision is a round, which the first bit says; no other bits than the clock has."""
     for row, steps in enumerate(clocks):
         if steps != int(steps) or int(steps) % 2 == 0 or int(steps) >= 2**size:
-            got, expected = f"{steps!r} in row {number(row)}", LIMITS["clocks"][2]
-            raise InvalidArgument(f"{path}: clocks", got, expected)
+            raise _wrong(path, "clocks", steps, number(row), LIMITS["clocks"][2])
 
 
 def _check_reward(path: str, row: str, reward: Any, policy: Policy) -> None:
     try:
         policy._number(reward)
     except InvalidArgument as error:
-        got = f"{reward!r} in row {row}"
-        raise InvalidArgument(f"{path}: reward", got, error.wanted) from None
+        raise _wrong(path, "reward", reward, row, error.wanted) from None
 
 
 def _check_weights(path: str, data: Columns, name: str, number: Number) -> None:

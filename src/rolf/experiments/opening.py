@@ -9,7 +9,7 @@ import secrets
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -144,10 +144,8 @@ def list_experiments(url: str) -> list[str]:
     store = connect_existing(url)
     if store is None:
         return []
-    try:
+    with closing(store):
         return store.names()
-    finally:
-        store.close()
 
 
 def delete_experiment(url: str, name: str, *, confirm: str) -> None:

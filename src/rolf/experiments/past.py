@@ -22,7 +22,7 @@ from rolf.policies.arrays import pack, remember, unpack
 from rolf.policies.base import Policy
 from rolf.policies.composition import can_learn
 from rolf.policies.operations import learn, learn_totals
-from rolf.text import listed
+from rolf.text import counted, listed
 from rolf.types import FloatArray, IntArray
 
 #: characters of one row: a history that is larger has to come in parts
@@ -190,8 +190,8 @@ def positions_of(arms: Arms, labels: Any) -> IntArray:
         return isinstance(name, bool) or not isinstance(name, Hashable) or name not in places
 
     if strange := Counter(repr(name) for name in names if unknown(name)):
-        words = [f"{name} ({count} round{'s' * (count != 1)})" for name, count in strange.items()]
-        got = f"{len(strange)} unknown arm" + "s" * (len(strange) != 1)
+        words = [f"{name} ({counted(count, 'round')})" for name, count in strange.items()]
+        got = counted(len(strange), "unknown arm")
         raise InvalidArgument("arms", got, f"arms of the experiment, and not {listed(words)}")
     return np.array([places[name] for name in names], dtype=np.int64)
 

@@ -132,7 +132,7 @@ class Replica(Saved):
             if kind == DECISION:
                 self._apply_decision(row)
             elif kind == CHANGE:
-                self._apply_change(row)
+                self._apply_change(Row(*row))
             elif kind == HISTORY:
                 self._apply_history(Row(*row))
             elif kind == CORRECTION:
@@ -245,10 +245,9 @@ class Replica(Saved):
         if details["source"] is not None:
             self.sources[details["source"]] = details["digest"]
 
-    def _apply_change(self, row: LogRow) -> None:
-        recorded = Row(*row)
-        change = json.loads(recorded.features or "")
-        self.changes = max(self.changes, recorded.number)
+    def _apply_change(self, row: Row) -> None:
+        change = json.loads(row.features or "")  # a change of nothing is damage
+        self.changes = max(self.changes, row.number)
         self.roster = self.roster.changed(change)
         added = self.roster.arms.count - len(self.asked)
         self.asked += [0] * added

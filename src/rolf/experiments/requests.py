@@ -12,12 +12,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from rolf.checks import is_text
+from rolf.checks import MAX_KEY, is_text
 from rolf.errors import DifferentRequest, InvalidArgument
 from rolf.experiments.storage.base import DECISION, REQUEST, Record, Row, Store
 
-#: characters of a key
-MAX_KEY = 255
 #: the numbers of requests start here, far above those of decisions
 FIRST = 2**62
 

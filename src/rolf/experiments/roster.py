@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,8 +12,7 @@ import numpy as np
 
 from rolf.arms.reading import is_table, needs_recipe, read_rows, rows_and_notes, understand
 from rolf.arms.recipe import Recipe
-from rolf.arms.table import Arms, index_labels, number_table
-from rolf.checks import is_text
+from rolf.arms.table import Arms, check_names, index_labels, number_table
 from rolf.errors import (
     DifferentExperiment,
     ExperimentError,
@@ -51,11 +49,7 @@ class Roster:
         """The roster of a user's table: numbers, a DataFrame, or a file."""
         reading = understand(features, missing=missing) if is_table(features) else None
         arms = Arms.read(features) if reading is None else reading.arms
-        for label in arms.labels:
-            good = isinstance(label, str | int | float) and not isinstance(label, bool)
-            good = good and is_text(str(label))
-            if not good or (isinstance(label, float) and not math.isfinite(label)):
-                raise InvalidArgument("features", label, "arms named by text or numbers")
+        check_names(arms.labels)
         if reading is None:
             return cls(arms)
         return cls(arms, source=features, notes=reading.notes)

@@ -20,6 +20,12 @@ from rolf.policies.saving import check_state
 #: version of snapshots: raised whenever the arrays of a state, or the data beside them, change
 FORMAT = 8
 
+#: attributes of a replica that are saved as they are
+COUNTS = (
+    *("issued", "changes", "asked", "told", "defaults", "replaced", "corrected", "requests"),
+    *("history", "past_sums", "histories"),
+)
+
 #: bytes of derived arrays up to which they are saved too
 MAX_DERIVED = 2**20
 
@@ -77,17 +83,7 @@ class Saved:
             "arrays": {
                 path: pack(array) for path, array in arrays(self.state) if path not in derived
             },
-            "issued": self.issued,
-            "changes": self.changes,
-            "asked": self.asked,
-            "told": self.told,
-            "defaults": self.defaults,
-            "replaced": self.replaced,
-            "corrected": self.corrected,
-            "requests": self.requests,
-            "history": self.history,
-            "past_sums": self.past_sums,
-            "histories": self.histories,
+            **{name: getattr(self, name) for name in COUNTS},
             "sources": self.sources,
             "moments": vars(self.moments),
             "open": [
@@ -122,12 +118,8 @@ class Saved:
         replica = cls(record, Roster.loads(data["table"]))
         replica._fill(data["arrays"])
         replica.last, replica._last_row = snapshot.upto, data["row"]
-        replica.issued, replica.changes = data["issued"], data["changes"]
-        replica.asked, replica.told = data["asked"], data["told"]
-        replica.defaults, replica.replaced = data["defaults"], data["replaced"]
-        replica.corrected, replica.history = data["corrected"], data["history"]
-        replica.histories, replica.past_sums = data["histories"], data["past_sums"]
-        replica.requests = data["requests"]
+        for name in COUNTS:
+            setattr(replica, name, data[name])
         replica.sources = dict(data["sources"])
         moments = vars(replica.moments)
         moments.update({name: data["moments"][name] for name in moments})

@@ -11,9 +11,7 @@ from rolf.checks import whole
 from rolf.experiments import status_text
 from rolf.experiments.replica import Replica
 from rolf.experiments.timeline import Period
-from rolf.experiments.uplift import (
-    Uplift,
-)
+from rolf.experiments.uplift import Uplift
 from rolf.text import format_table, html_lines, html_table
 
 if TYPE_CHECKING:

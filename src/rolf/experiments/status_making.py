@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from rolf.arms.table import Arms
@@ -12,22 +12,13 @@ from rolf.estimators.links import CLICKS
 from rolf.estimators.mixture import chances_of_best, intervals, known_posterior
 from rolf.estimators.operations import begin, learn_totals, means, recompute
 from rolf.estimators.posterior import make_grid
+from rolf.experiments.status import LEVEL, ArmStatus, Status
+from rolf.experiments.status_view import View, clicks_in
 from rolf.experiments.timeline import Outcomes, timeline
-from rolf.experiments.uplift import (
-    control_shares,
-    logged_uplift,
-    make_uplift,
-    posterior_uplift,
-)
+from rolf.experiments.uplift import control_shares, logged_uplift, make_uplift, posterior_uplift
 from rolf.policies.catalogue import DEFAULT_POLICY
 from rolf.policies.registry import policy_class
 from rolf.types import FloatArray
-
-if TYPE_CHECKING:
-    pass
-
-from rolf.experiments.status import LEVEL, ArmStatus, Status
-from rolf.experiments.status_view import View, clicks_in
 
 #: draws for the chances of being best
 DRAWS = 10_000

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rolf.text import counted
+
 if TYPE_CHECKING:
     from rolf.experiments.status import ArmStatus, Status
 
@@ -13,7 +15,7 @@ def head(status: Status) -> str:
         f"{status.name}: {status.policy}; {status.asked} asked, {status.told} told, "
         f"{status.waiting} waiting"
         + (f", {status.defaults} by default" if status.defaults else "")
-        + (f"; {status.history} rounds of history" if status.history else "")
+        + (f"; {counted(status.history, 'round')} of history" if status.history else "")
         + ("; paused" if status.paused else "")
     )
 
@@ -64,7 +66,7 @@ def table(status: Status, top: int | None = None) -> list[list[str]]:
 def rest(status: Status, top: int | None) -> str:
     """How many arms a table of the ``top`` arms leaves out; empty if none."""
     more = 0 if top is None else len(status.arms) - top
-    return f"and {more} more arm" + "s" * (more > 1) if more > 0 else ""
+    return f"and {counted(more, 'more arm')}" if more > 0 else ""
 
 
 def over_time(status: Status) -> list[list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from rolf.policies.arrays import copied
 from rolf.policies.operations import estimate
 from rolf.policies.posterior_policy import PosteriorPolicy
 from rolf.types import FloatArray
-
-if TYPE_CHECKING:
-    pass
 
 #: rewards of older logs may be larger than what is accepted now: their squares must add up
 LARGEST = 1e140
@@ -99,7 +96,7 @@ def clicks_in(totals: ArmTotals | None) -> int:
     """How many rewards there are, if each of them is 0 or 1; otherwise 0."""
     if totals is None or totals.level not in (0.0, 1.0):
         return 0
-    sums = totals.sums + totals.level * totals.counts
+    sums = totals.plain_sums
     squares = totals.squares + totals.level * (2.0 * totals.sums + totals.level * totals.counts)
     fine = (sums == squares) & (sums == np.floor(sums)) & (sums >= 0.0) & (sums <= totals.counts)
     return int(totals.counts.sum()) if fine.all() else 0

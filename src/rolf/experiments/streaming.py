@@ -13,7 +13,7 @@ from typing import Any
 
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.storage.base import DECISION, Row, check_exists, check_follows
-from rolf.experiments.transfer import context_columns, decision_columns, joined, round_columns
+from rolf.experiments.transfer import columns_of, joined
 from rolf.text import harmless
 
 
@@ -31,12 +31,7 @@ def stream_log(experiment: Experiment, format: str) -> Iterator[str]:
             check_exists(store, record)
         numbers = [row[2] for row in rows if row[1] == DECISION]
         logged = joined(sorted(Row(*row) for row in store.find(record.id, numbers)))
-        columns = decision_columns(logged, roster, record.tag)
-        columns.setdefault("corrections", [None] * len(logged))
-        if policy.context is not None:
-            columns |= context_columns(logged, policy.context)
-        elif policy.varying:
-            columns |= round_columns(logged, roster)
+        columns = columns_of(logged, policy, roster, record.tag, corrections=True)
         yield _csv(columns, header) if format == "csv" else _json(columns)
         header = False
         after += len(rows)

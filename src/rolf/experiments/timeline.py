@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -62,7 +61,7 @@ def read_outcomes(roster: Roster, rows: Iterable[LogRow]) -> Outcomes:
             chance = math.nan if row.probability is None else row.probability
             decisions[row.number] = [row.time, row.arm, chance, math.nan, active]
         elif row.kind == CHANGE:
-            roster = roster.changed(json.loads(row.features or ""))
+            roster = roster.changed(row.details)
             active = len(roster.positions)
         elif row.number in decisions and row.reward is not None:
             decisions[row.number][3] = float(row.reward)

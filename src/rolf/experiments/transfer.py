@@ -20,13 +20,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rolf.arms.files import PARQUET
+from rolf.arms.files import is_parquet
 from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.log_additions import corrections_text, history_data, history_rows
 from rolf.experiments.log_files import (
-    FILES,
     METADATA,
+    checked_path,
     open_log_file,
     recorded_number,
     recorded_options,
@@ -34,7 +34,7 @@ from rolf.experiments.log_files import (
     recorded_roster,
 )
 from rolf.experiments.log_rows import CONTEXT, LogRows
-from rolf.experiments.opening import create
+from rolf.experiments.opening import create, default_reward_named
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.base import (
     CHANGE,
@@ -76,21 +76,13 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
     import pyarrow.csv
     import pyarrow.parquet as pq
 
-    if not isinstance(path, str | Path):
-        raise InvalidArgument("path", path, FILES)
-    target = Path(path)
-    parquet = target.suffix.lower() in PARQUET
-    if not parquet and target.suffix.lower() != ".csv":
-        raise InvalidArgument("path", str(path), FILES)
+    target = checked_path(path)
+    parquet = is_parquet(target)
     record = experiment.record
     logged, roster, histories = _collect(experiment)
-    columns = decision_columns(logged, roster, record.tag)
+    corrected = any(each.corrections for each in logged)
     policy = experiment._replica.policy
-    if policy.context is not None:
-        columns |= context_columns(logged, policy.context)
-    elif policy.varying:
-        columns |= round_columns(logged, roster)
-    table = pa.table(columns)
+    table = pa.table(columns_of(logged, policy, roster, record.tag, corrections=corrected))
     settings: dict[str, Any] = {
         "policy": record.policy,
         "options": json.loads(record.options),
@@ -137,7 +129,7 @@ def _collect(experiment: Experiment) -> tuple[list[Logged], Roster, list[tuple[i
     rows = experiment.log()
     for row in rows:
         if row.kind == CHANGE:
-            roster = roster.changed(json.loads(row.features or ""))
+            roster = roster.changed(row.details)
     histories = [(row.seq, row) for row in rows if row.kind == HISTORY]
     return joined(rows), roster, histories
 
@@ -157,11 +149,14 @@ def joined(rows: Iterable[Row]) -> list[Logged]:
     return [logged[number] for number in sorted(logged)]
 
 
-def decision_columns(logged: list[Logged], roster: Roster, tag: str) -> dict[str, Any]:
+def columns_of(
+    logged: list[Logged], policy: Policy, roster: Roster, tag: str, *, corrections: bool
+) -> dict[str, Any]:
+    """Decisions as columns, with the features or the context of their rounds, where they vary."""
     labels = _column_labels(roster)
     decisions = [each.decision for each in logged]
     rewards = [each.reward for each in logged]
-    columns = {
+    columns: dict[str, Any] = {
         "id": [f"{tag}-{row.number}" for row in decisions],
         "number": [row.number for row in decisions],
         "arm": [labels[row.arm] for row in decisions],
@@ -177,8 +172,12 @@ def decision_columns(logged: list[Logged], roster: Roster, tag: str) -> dict[str
         "asked_order": [each.asked_order for each in logged],
         "told_order": [each.told_order for each in logged],
     }
-    if any(each.corrections for each in logged):
+    if corrections:
         columns["corrections"] = [corrections_text(each.corrections) for each in logged]
+    if policy.context is not None:
+        columns |= _context_columns(logged, policy.context)
+    elif policy.varying:
+        columns |= _round_columns(logged, roster)
     return columns
 
 
@@ -189,7 +188,7 @@ def _final_reward(logged: Logged) -> float | None:
     return None if logged.reward is None else logged.reward.reward
 
 
-def round_columns(logged: list[Logged], roster: Roster) -> dict[str, list[float | None]]:
+def _round_columns(logged: list[Logged], roster: Roster) -> dict[str, list[float | None]]:
     """The features of every round; empty for arms that were added later."""
     rounds = [json.loads(each.decision.features or "") for each in logged]
     return {
@@ -201,7 +200,7 @@ def round_columns(logged: list[Logged], roster: Roster) -> dict[str, list[float 
     }
 
 
-def context_columns(logged: list[Logged], context: Context) -> dict[str, list[float]]:
+def _context_columns(logged: list[Logged], context: Context) -> dict[str, list[float]]:
     """The context of every round."""
     rounds = [json.loads(each.decision.features or "")["context"] for each in logged]
     return {
@@ -262,7 +261,9 @@ def import_log(
         reward_after = recorded_number(path, recorded, "reward_after")
     blank = new_policy(cls, roster, options or {})
     histories = history_rows(path, recorded.get("history", []), blank)
-    _check_default(blank, default_reward)
+    if default_reward is not None:
+        with default_reward_named():
+            blank._number(default_reward)
     with counting_bar(progress, stream.rows, f"importing {Path(path).name}") as count:
         log = LogRows(stream, roster, blank, histories, count)
         rows = _with_defaults(iter(log), default_reward, reward_after)
@@ -293,14 +294,6 @@ def new_policy(cls: Any, roster: Roster, options: Mapping[str, Any]) -> Policy:
             expected = f"options of {policy_name(cls)} ({error})"
             raise InvalidArgument("options", dict(options), expected) from None
     return policy
-
-
-def _check_default(policy: Policy, default: float | None) -> None:
-    if default is not None:
-        try:
-            policy._number(default)
-        except InvalidArgument as error:
-            raise InvalidArgument("default_reward", default, error.wanted) from None
 
 
 def _with_defaults(

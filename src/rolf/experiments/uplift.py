@@ -130,14 +130,10 @@ def _draws(known: MixturePosterior, weights: FloatArray) -> FloatArray:
     parts = []
     for g, size in enumerate(rng.multinomial(count, known.weights / known.weights.sum())):
         reach, alone = known.loadings(g, arms)
-        squares, vectors = np.linalg.eigh(known.cov[g])
-        root = vectors * np.sqrt(np.maximum(squares, 0.0))
-        scales = np.full(size, known.noises[g])
-        if math.isfinite(known.degrees):
-            scales *= known.degrees / rng.chisquare(known.degrees, size)
+        root, scales = known.spreads(g, size, rng)
         deviations = rng.standard_normal((size, root.shape[1])) @ root.T @ reach
         deviations += np.sqrt(alone) * rng.standard_normal((size, arms.size))
-        values = known.means[g, arms] + np.sqrt(scales)[:, None] * deviations
+        values = known.means[g, arms] + scales[:, None] * deviations
         parts.append(known.link(values.ravel()).reshape(values.shape) @ weights[arms])
     return np.concatenate(parts)
 

@@ -6,7 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rolf.plots.style import COLOURS, GREY, LIGHT_GREY, figure_of, literal, new_figure
+from rolf.plots.style import (
+    COLOURS,
+    GREY,
+    LIGHT_GREY,
+    figure_of,
+    literal,
+    margin_note,
+    name_rows,
+    new_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,25 +63,15 @@ def evaluation_figure(
     for estimate in estimates:
         height = policies.index(estimate.policy) * gap + used.index(estimate.estimator)
         _draw(axes, estimate, height)
-    axes.annotate(
-        "decisions\nit rests on",
-        (1.0, 1.0),
-        (6, 4),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        fontsize=8,
-        color=GREY,
-    )
+    margin_note(axes, "decisions\nit rests on")
     centres = [index * gap + (len(used) - 1) / 2 for index in range(len(policies))]
-    axes.set_yticks(centres, [literal(name) for name in policies])
-    axes.tick_params(axis="y", length=0)
+    name_rows(axes, centres, policies)
     for index in range(1, len(policies)):
         axes.axhline(index * gap - 1, color=LIGHT_GREY, linewidth=0.8)
     axes.set_ylim(gap * len(policies) - 1, -1)
     axes.set_xlabel("mean reward of a decision")
     note = f"lines and grey band: {100 * level:g}% confidence intervals"
     axes.set_title(note, loc="right", fontsize=8, color=GREY)
-    axes.spines[["top", "right", "left"]].set_visible(False)
     axes.grid(axis="x", color="#eeeeee", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.set_title(literal(title), loc="left", fontsize=11)
@@ -91,16 +90,7 @@ def _draw(axes: Axes, estimate: Any, height: int) -> None:
         ends = [estimate.low, estimate.high]
         axes.plot(ends, [height, height], color=look.colour, linewidth=1.8)
     axes.plot(estimate.value, height, look.marker, color=look.colour, markersize=5.5)
-    axes.annotate(
-        f"{estimate.effective:,.0f}",
-        (1.0, height),
-        (6, 0),
-        xycoords=("axes fraction", "data"),
-        textcoords="offset points",
-        va="center",
-        fontsize=8,
-        color=GREY,
-    )
+    margin_note(axes, f"{estimate.effective:,.0f}", height)
 
 
 def _legend_handles(estimators: Sequence[str]) -> list[Any]:

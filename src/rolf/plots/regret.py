@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rolf.plots.style import COLOURS as COLOURS
 from rolf.plots.style import GREY, add_grid, figure_of, line_styles, literal, new_figure
-from rolf.plots.style import save as save
 from rolf.types import FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rolf.plots.style import COLOURS, GREY, LIGHT_GREY, add_grid, figure_of, literal, new_figure
+from rolf.plots.style import (
+    COLOURS,
+    GREY,
+    LIGHT_GREY,
+    add_grid,
+    figure_of,
+    literal,
+    margin_note,
+    name_rows,
+    new_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,34 +103,15 @@ def _arms(
     for height, arm in enumerate(arms):
         if arm.low is not None and arm.high is not None:
             axes.plot([arm.low, arm.high], [height, height], color=POSTERIOR, linewidth=2.0)
-        axes.annotate(
-            f"{arm.plays:,}",
-            (1.0, height),
-            (5, 0),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-            color=GREY,
-        )
+        margin_note(axes, f"{arm.plays:,}", height)
     interval = f"{posterior_of}, with its {100 * level:g}% interval"
     _marks(axes, [arm.value for arm in arms], "o", POSTERIOR, interval if posterior_of else "mean")
     _marks(axes, [arm.own for arm in arms], "D", OWN, policy)
-    axes.annotate(
-        "plays",
-        (1.0, 1.0),
-        (5, 4),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        fontsize=8,
-        color=GREY,
-    )
+    margin_note(axes, "plays")
     names = [each if len(each) <= LONGEST else f"{each[: LONGEST - 1]}…" for each, *_ in arms]
-    axes.set_yticks(range(len(arms)), [literal(name) for name in names])
-    axes.tick_params(axis="y", length=0)
+    name_rows(axes, range(len(arms)), names)
     axes.set_ylim(len(arms) - 0.4, -0.6)
     axes.set_xlabel("mean reward")
-    axes.spines[["top", "right", "left"]].set_visible(False)
     axes.grid(axis="x", color=LIGHT_GREY, linewidth=0.6)
     axes.set_axisbelow(True)
     _legend(axes)

@@ -119,6 +119,28 @@ def add_grid(axes: Axes) -> None:
     axes.set_axisbelow(True)
 
 
+def name_rows(axes: Axes, heights: Sequence[float], names: Sequence[str]) -> None:
+    """The names of the rows of a panel, on its left, in the place of an axis."""
+    axes.set_yticks(heights, [literal(name) for name in names])
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+
+
+def margin_note(axes: Axes, text: str, height: float | None = None) -> None:
+    """Small text to the right of a panel: beside the row at this height, or above all rows."""
+    above = height is None
+    axes.annotate(
+        text,
+        (1.0, 1.0 if height is None else height),
+        (6, 4 if above else 0),
+        xycoords=("axes fraction", "axes fraction" if above else "data"),
+        textcoords="offset points",
+        va="baseline" if above else "center",
+        fontsize=8,
+        color=GREY,
+    )
+
+
 def finish(figure: Figure, path: str | Path | None) -> Figure:
     """The figure; written to ``path`` if given."""
     if path is not None:
@@ -135,11 +157,16 @@ def figure_of(axes: Axes) -> Figure:
     return whole
 
 
+def check_picture(argument: str, path: Path) -> None:
+    """Raise if the name of a file is not that of a picture."""
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InvalidArgument(argument, str(path), "a file that ends in .png, .svg or .pdf")
+
+
 def save(figure: Figure, path: str | Path) -> Path:
     """Write a figure; its folder is created if need be."""
     target = Path(path)
-    if target.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InvalidArgument("path", str(path), "a file that ends in .png, .svg or .pdf")
+    check_picture("path", target)
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target)
     return target

@@ -18,6 +18,7 @@ import numpy as np
 from rolf.arms.table import number_table
 from rolf.checks import MAX_FEATURE
 from rolf.errors import InvalidArgument
+from rolf.text import first_few
 from rolf.types import FloatArray
 
 #: entries of a context, and features that may follow from them
@@ -77,8 +78,7 @@ class Context:
     @property
     def words(self) -> str:
         """What a context consists of."""
-        shown = ", ".join(self.names[:5]) + (", ..." if len(self.names) > 5 else "")
-        return f"a context, finite numbers for {shown}"
+        return f"a context, finite numbers for {first_few(self.names)}"
 
     def _ordered(self, context: Any, argument: str) -> Any:
         if hasattr(context, "to_dict"):

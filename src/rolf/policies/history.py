@@ -89,28 +89,24 @@ class LearnsHistory:
             level: what was subtracted from every reward beforehand, which preserves digits if
                 rewards are far from zero.
         """
-        columns = {
-            "counts": vector("counts", counts, "arm", self.arms.count),
-            "sums": vector("sums", sums, "arm", self.arms.count),
-            "squares": vector(
-                "squares", sums if squares is None else squares, "arm", self.arms.count
-            ),
-        }
+        given = {"counts": counts, "sums": sums, "squares": sums if squares is None else squares}
+        counts, sums, squared = (
+            vector(name, values, "arm", self.arms.count) for name, values in given.items()
+        )
         if squares is None and any(path.endswith("squares") for path in self.totals):
             raise InvalidArgument("squares", None, f"sums of squares, which {self.name} needs")
-        counts, level = columns["counts"], as_number(level)
+        level = as_number(level)
         if (counts < 0.0).any() or (counts != np.floor(counts)).any():
             raise InvalidArgument("counts", counts.tolist(), "whole numbers, at least 0")
         if counts.sum() > MAX_COUNT:
             raise InvalidArgument("counts", counts.tolist(), f"at most {MAX_COUNT} altogether")
-        self._check_sums(counts, columns["sums"], level)
-        least = columns["sums"] ** 2 / np.maximum(counts, 1.0)
-        if (columns["squares"] > counts * (2.0 * MAX_REWARD) ** 2).any():
+        self._check_sums(counts, sums, level)
+        least = sums**2 / np.maximum(counts, 1.0)
+        if (squared > counts * (2.0 * MAX_REWARD) ** 2).any():
             raise InvalidArgument("squares", squares, f"of rewards of size up to {MAX_REWARD:g}")
-        if squares is not None and (columns["squares"] < least * (1.0 - 1e-9) - 1e-300).any():
+        if squares is not None and (squared < least * (1.0 - 1e-9) - 1e-300).any():
             raise InvalidArgument("squares", squares, "at least sums**2/counts")
-        totals = ArmTotals(counts, columns["sums"], columns["squares"], level)
-        self._take_in(learn_totals, totals, counts)
+        self._take_in(learn_totals, ArmTotals(counts, sums, squared, level), counts)
 
     def _check_sums(self, counts: FloatArray, sums: FloatArray, level: float) -> None:
         """Refuse sums that no rewards could have."""

@@ -124,6 +124,19 @@ def _paper_panels(policies: Mapping[str, Any], scenario: int) -> tuple[Panel, ..
     )
 
 
+def _all_cases(policies: Mapping[str, Any]) -> tuple[Panel, ...]:
+    return tuple(
+        Panel(
+            f"case{case}",
+            f"Scenario 1, case {case}",
+            environments.paper(1, case),
+            policies,
+            offset=case,
+        )
+        for case in (1, 2, 3)
+    )
+
+
 def _sweep(
     key: str,
     title: str,
@@ -176,16 +189,8 @@ def _learners(bayes: str, linucb: str) -> dict[str, Any]:
 def figures() -> dict[str, Figure]:
     """Every figure, by key, in the order of the page."""
     base = environments.paper(1, 1)
-    lower_bound_policies = {
-        "RoLF-Bayes": "rolf-bayes",
-        "RoLF-Lasso": "rolf-lasso",
-        "RoLF-Ridge": "rolf-ridge",
-        "LinUCB": "linucb",
-        "LinTS": "lints",
-        "DRLasso": "drlasso",
-        "UCB(delta)": "ucb",
-        "OFUL": "oful",
-    }
+    action = {"RoLF-Lasso": "rolf-lasso", "RoLF-Ridge": "rolf-ridge"}
+    lower_bound_policies = {**PAPER, **action, "OFUL": "oful"}
     fixed = _learners("rolf-bayes", "linucb")
     varying = _learners("rolf-bayes-varying", "linucb-varying")
     all_figures = [
@@ -286,24 +291,17 @@ def figures() -> dict[str, Figure]:
             "LinUCB and LinTS on the observed and on the augmented features, both knowing the "
             "noise; RoLF with both couplings and with the penalties for which the doubly robust "
             "estimate is the imputation estimate.",
-            tuple(
-                Panel(
-                    f"case{case}",
-                    f"Scenario 1, case {case}",
-                    environments.paper(1, case),
-                    {
-                        "LinUCB, tuned": ("linucb", {"setting": "tuned"}),
-                        "LinUCB, tuned, augmented": (AugmentedLinUCB, {"setting": "tuned"}),
-                        "LinTS, tuned": ("lints", {"setting": "tuned"}),
-                        "LinTS, tuned, augmented": (AugmentedLinTS, {"setting": "tuned"}),
-                        "RoLF-Lasso, action": "rolf-lasso",
-                        "RoLF-Lasso, greedy": ("rolf-lasso", GREEDY),
-                        "RoLF-Lasso, imputation only": ("rolf-lasso", {"penalty": (0.6, 1.0)}),
-                        "RoLF-Ridge, action": "rolf-ridge",
-                    },
-                    offset=case,
-                )
-                for case in (1, 2, 3)
+            _all_cases(
+                {
+                    "LinUCB, tuned": ("linucb", {"setting": "tuned"}),
+                    "LinUCB, tuned, augmented": (AugmentedLinUCB, {"setting": "tuned"}),
+                    "LinTS, tuned": ("lints", {"setting": "tuned"}),
+                    "LinTS, tuned, augmented": (AugmentedLinTS, {"setting": "tuned"}),
+                    "RoLF-Lasso, action": "rolf-lasso",
+                    "RoLF-Lasso, greedy": ("rolf-lasso", GREEDY),
+                    "RoLF-Lasso, imputation only": ("rolf-lasso", {"penalty": (0.6, 1.0)}),
+                    "RoLF-Ridge, action": "rolf-ridge",
+                }
             ),
             runs=50,
         ),
@@ -313,20 +311,13 @@ def figures() -> dict[str, Figure]:
             "Coupling around the action. The paper's proofs impute every past round again, and so "
             "does rolf by default; read literally, its equation freezes the pseudo-rewards of a "
             "round.",
-            tuple(
-                Panel(
-                    f"case{case}",
-                    f"Scenario 1, case {case}",
-                    environments.paper(1, case),
-                    {
-                        "RoLF-Lasso": "rolf-lasso",
-                        "RoLF-Lasso, frozen": ("rolf-lasso", {"imputation": "frozen"}),
-                        "RoLF-Ridge": "rolf-ridge",
-                        "RoLF-Ridge, frozen": ("rolf-ridge", {"imputation": "frozen"}),
-                    },
-                    offset=case,
-                )
-                for case in (1, 2, 3)
+            _all_cases(
+                {
+                    "RoLF-Lasso": "rolf-lasso",
+                    "RoLF-Lasso, frozen": ("rolf-lasso", {"imputation": "frozen"}),
+                    "RoLF-Ridge": "rolf-ridge",
+                    "RoLF-Ridge, frozen": ("rolf-ridge", {"imputation": "frozen"}),
+                }
             ),
             runs=50,
         ),

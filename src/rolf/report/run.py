@@ -12,6 +12,7 @@ from rolf.checks import one_of
 from rolf.errors import InvalidArgument, RolfError, RolfWarning
 from rolf.parallel import check_backend
 from rolf.plots import regret as plots
+from rolf.plots.style import save
 from rolf.progress import progress_bar
 from rolf.report import page
 from rolf.report.claims import judge
@@ -21,7 +22,7 @@ from rolf.report.statements import judge_theory
 from rolf.simulation import simulate
 from rolf.simulation.results import Result, Summary, load_result, versions
 from rolf.simulation.specs import describe_policies
-from rolf.text import harmless
+from rolf.text import harmless, write_csv
 
 #: panels have offsets below this
 SEEDS = 1000
@@ -197,11 +198,7 @@ def write_summaries(chosen: list[Figure], done: Results, path: Path) -> None:
         for panel in figure.panels:
             for row in done[figure.key][panel.key].summary.to_dicts():
                 rows.append({"figure": figure.key, "panel": panel.key, "x": panel.x, **row})
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        for each in rows:
-            writer.writerow({name: harmless(value) for name, value in each.items()})
+    write_csv(path, list(rows[0]), rows)
 
 
 def draw(figure: Figure, played: Mapping[str, Played], folder: Path) -> None:
@@ -209,7 +206,7 @@ def draw(figure: Figure, played: Mapping[str, Played], folder: Path) -> None:
     for stacked, endings in ((False, (".png", ".svg")), (True, (page.NARROW,))):
         drawn = _drawn(figure, played, stacked)
         for ending in endings:
-            plots.save(drawn, folder / f"{figure.key}{ending}")
+            save(drawn, folder / f"{figure.key}{ending}")
 
 
 def _drawn(figure: Figure, played: Mapping[str, Played], stacked: bool) -> Any:

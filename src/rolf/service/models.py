@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
 
-from rolf.checks import MAX_FEATURE, MAX_REWARD
-from rolf.experiments.requests import MAX_KEY
+from rolf.checks import MAX_BATCH, MAX_FEATURE, MAX_KEY, MAX_REWARD
+from rolf.experiments.past import MAX_SOURCE
 from rolf.experiments.telling import MAX_REASON
 from rolf.policies.catalogue import CATALOG
+from rolf.service.keys import Scope
 
 #: characters of a name of an arm, a column or an option, and of a cell
 MAX_TEXT = 1_000
@@ -80,7 +81,7 @@ class Creation(Form):
 class Ask(Form):
     """What to decide: how often, among which arms, in which context."""
 
-    n: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    n: Annotated[int, Field(ge=1, le=MAX_BATCH)] | None = None
     available: Annotated[list[Label], Field(min_length=1)] | None = None
     features: Table | None = None
     context: Context | None = None
@@ -126,7 +127,7 @@ class Learn(Form):
     features: Table | None = None
     context: list[Context] | None = None
     probabilities: list[Annotated[float, Field(gt=0.0, le=1.0)]] | None = None
-    source: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    source: Annotated[str, StringConstraints(min_length=1, max_length=MAX_SOURCE)] | None = None
 
 
 class MoreArms(Form):
@@ -149,7 +150,7 @@ class Who(BaseModel):
     """The key of the request."""
 
     key: str
-    scope: Literal["read", "decide", "admin"]
+    scope: Scope
     experiment: str | None = Field(description="The only experiment that the key is for.")
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from rolf.errors import InvalidArgument, RolfError
 from rolf.extras import require
 from rolf.plots import style
 from rolf.plots.regret import Curves, curves_of, regret_figure
-from rolf.text import format_table, harmless, html_lines, html_table
+from rolf.text import format_table, harmless, html_lines, html_table, write_csv
 from rolf.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -59,23 +58,13 @@ class Summary(Sequence[Row]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
-
     def to_dicts(self) -> list[dict[str, Any]]:
         """The rows as plain dicts."""
         return [{f.name: getattr(row, f.name) for f in fields(Row)} for row in self.rows]
 
     def to_csv(self, path: str | Path) -> Path:
         """Write the table as CSV."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("w", newline="") as file:
-            writer = csv.DictWriter(file, [f.name for f in fields(Row)])
-            writer.writeheader()
-            for row in self.to_dicts():
-                writer.writerow({name: harmless(value) for name, value in row.items()})
-        return target
+        return write_csv(path, [f.name for f in fields(Row)], self.to_dicts())
 
     def _lines(self) -> list[list[str]]:
         lines = [[f.name for f in fields(Row)]]

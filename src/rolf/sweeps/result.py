@@ -18,7 +18,7 @@ from rolf.sweeps.moments import Collector, Moments, Statistics
 from rolf.sweeps.plan import Cell, Plan
 from rolf.sweeps.store import Store
 from rolf.sweeps.tables import Columns, Table
-from rolf.text import counted, html_lines
+from rolf.text import counted, first_few, html_lines
 from rolf.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Sweep:
             return int(kept.size - 1)
         found = np.flatnonzero(kept == round)
         if found.size == 0:
-            few = ", ".join(map(str, kept[:20])) + (", ..." if kept.size > 20 else "")
+            few = first_few([str(each) for each in kept], 20)
             raise InvalidArgument("round", round, f"a round at which regret was kept: {few}")
         return int(found[0])
 
@@ -181,17 +181,13 @@ class Sweep:
         rows = []
         for group in self._groups(round, level):
             for index in np.argsort(group.mean, kind="stable"):
-                standing = (values[index].item() for values in group.standing)
-                behind, low, high, tied = standing
+                standing = group.standing._asdict()
                 rows.append(
                     {
                         **self._columns.row(group.cells[index]),
                         "runs": group.runs,
                         "mean": float(group.mean[index]),
-                        "behind": behind,
-                        "low": low,
-                        "high": high,
-                        "tied": tied,
+                        **{name: values[index].item() for name, values in standing.items()},
                     }
                 )
         return Table(rows, list(self._columns.all), self.progress)
@@ -326,8 +322,7 @@ def _numbers(found: Statistics) -> Iterator[dict[str, Any]]:
     shares = {"q10": 0.1, "q25": 0.25, "median": 0.5, "q75": 0.75, "q90": 0.9}
     columns: dict[str, Any] = {"round": found.rounds}
     if found.runs:
-        columns |= {"mean": found.mean, "std": found.std, "stderr": found.stderr}
-        columns |= {"min": found.min}
+        columns |= {"mean": found.mean, "std": found.std, "stderr": found.stderr, "min": found.min}
         columns |= {name: found.quantile(share) for name, share in shares.items()}
         columns |= {"max": found.max}
     else:

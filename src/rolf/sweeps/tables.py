@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolf.errors import InvalidArgument
 from rolf.extras import require
 from rolf.sweeps.plan import Cell, show
-from rolf.text import format_table, harmless, html_lines, html_table
+from rolf.text import format_table, html_lines, html_table, write_csv
 
 if TYPE_CHECKING:
     import pandas
@@ -38,9 +37,6 @@ class Table(Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.rows)
-
     def to_pandas(self) -> pandas.DataFrame:
         """The table as a DataFrame."""
         require("pandas", "a table of a sweep")
@@ -50,14 +46,7 @@ class Table(Sequence[dict[str, Any]]):
 
     def to_csv(self, path: str | Path) -> Path:
         """Write the table as CSV."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(self.rows[0]) if self.rows else [])
-            writer.writeheader()
-            for row in self.rows:
-                writer.writerow({name: harmless(value) for name, value in row.items()})
-        return target
+        return write_csv(path, list(self.rows[0]) if self.rows else [], self.rows)
 
     def lines(self) -> list[list[str]]:
         """Header and rows as text."""
@@ -94,11 +83,11 @@ class Columns:
         of_policies = list(dict.fromkeys(name for cell in cells for name in cell.policy_grid))
         taken = {*COMMON, *({*of_problems} & {*of_policies})}
         self.of_problems: dict[str, Callable[[Cell], Any]] = {
-            f"problem.{name}" if name in taken else name: _Reader(True, name)
+            f"problem.{name}" if name in taken else name: _reader("arguments", name)
             for name in of_problems
         }
         self.of_policies: dict[str, Callable[[Cell], Any]] = {
-            f"policy.{name}" if name in taken else name: _Reader(False, name)
+            f"policy.{name}" if name in taken else name: _reader("options", name)
             for name in of_policies
         }
         self.all: dict[str, Callable[[Cell], Any]] = {
@@ -122,12 +111,6 @@ class Columns:
         return all(value == wanted or show(value) == wanted for value, wanted in values)
 
 
-class _Reader:
-    """Reads an argument of the problem, or an option of the policy, of a cell."""
-
-    def __init__(self, of_problem: bool, name: str) -> None:
-        self.of_problem, self.name = of_problem, name
-
-    def __call__(self, cell: Cell) -> Any:
-        values = cell.arguments if self.of_problem else cell.options
-        return values.get(self.name)
+def _reader(field: str, name: str) -> Callable[[Cell], Any]:
+    """What reads one of the ``arguments`` of a cell's problem, or ``options`` of its policy."""
+    return lambda cell: getattr(cell, field).get(name)

@@ -87,11 +87,8 @@ class RunningService:
 def add_key(storage: str, scope: str, experiment: str | None = None) -> str:
     """A new API key in a database."""
     text, key = new_key(scope, experiment)
-    store = connect(storage)
-    try:
+    with closing(connect(storage)) as store:
         store.add_key(key)
-    finally:
-        store.close()
     return text
 
 

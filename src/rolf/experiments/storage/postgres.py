@@ -19,7 +19,7 @@ from rolf.errors import StorageError, UnknownExperiment
 from rolf.experiments.storage.base import APART, COLUMNS, PART, LogRow, Row
 from rolf.experiments.storage.postgres_pool import Connection, KeptLocked, pools, prepare_tables
 from rolf.experiments.storage.schema import GIVEN
-from rolf.experiments.storage.sql import MAX_SEQ, READ, Execute, SQLStore, Taken
+from rolf.experiments.storage.sql import Execute, SQLStore, Taken
 from rolf.experiments.storage.urls import invalid_url
 
 T = TypeVar("T")
@@ -127,11 +127,6 @@ class PostgresStore(SQLStore):
 
     def settle(self) -> None:
         self._run(lambda connection: connection.fetch(FLUSH))
-
-    def read(
-        self, experiment: int, after: int, upto: int | None = None, limit: int = PART
-    ) -> list[LogRow]:
-        return self._query(READ, (experiment, after, upto or MAX_SEQ, limit))
 
     def find(self, experiment: int, numbers: Sequence[int]) -> list[LogRow]:
         # planned anew each time: a plan from when the table was small may scan the whole log

@@ -1,4 +1,4 @@
-"""What the stores in SQL databases have in common: records, snapshots, and clearing up."""
+"""What the stores in SQL databases share: reading logs, records, snapshots, and clearing up."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rolf.experiments.storage.base import (
     HIDDEN,
     PART,
     Key,
+    LogRow,
     Record,
     Snapshot,
     Store,
@@ -67,6 +68,11 @@ class SQLStore(Store):
     @abstractmethod
     def _change(self, action: Callable[[Execute], T]) -> T:
         """Run statements in one durable transaction; raises Taken if something is not unique."""
+
+    def read(
+        self, experiment: int, after: int, upto: int | None = None, limit: int = PART
+    ) -> list[LogRow]:
+        return self._query(READ, (experiment, after, upto or MAX_SEQ, limit))
 
     # --- records ---
 

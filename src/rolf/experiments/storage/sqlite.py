@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rolf.errors import StorageUnavailable, UnknownExperiment
-from rolf.experiments.storage.base import APART, COLUMNS, PART, LogRow, Row
-from rolf.experiments.storage.sql import MAX_SEQ, READ, Execute, SQLStore, Taken
+from rolf.experiments.storage.base import APART, COLUMNS, LogRow, Row
+from rolf.experiments.storage.sql import Execute, SQLStore, Taken
 from rolf.experiments.storage.sqlite_file import files
 from rolf.experiments.storage.urls import invalid_url
 
@@ -83,11 +83,6 @@ class SQLiteStore(SQLStore):
 
     def settle(self) -> None:
         self._file.sync(self._timeout)
-
-    def read(
-        self, experiment: int, after: int, upto: int | None = None, limit: int = PART
-    ) -> list[LogRow]:
-        return self._query(READ, (experiment, after, upto or MAX_SEQ, limit))
 
     def find(self, experiment: int, numbers: Sequence[int]) -> list[LogRow]:
         def look_up(connection: sqlite3.Connection) -> list[LogRow]:

@@ -16,8 +16,9 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 from rolf.checks import between, is_text
-from rolf.errors import InvalidArgument, MissingExtra
+from rolf.errors import InvalidArgument
 from rolf.experiments.storage.base import Store
+from rolf.extras import require
 
 OpenStore: TypeAlias = Callable[[str, bool, float], Store | None]
 
@@ -61,14 +62,10 @@ def _open_store(url: Any) -> OpenStore:
         raise invalid_url(url)
     scheme, separator, _ = url.partition("://")
     if separator and scheme in SCHEMES:
+        if scheme.startswith("postgres"):
+            require("psycopg", "PostgreSQL")
         module, _, function = SCHEMES[scheme].partition(":")
-        try:
-            return getattr(import_module(module), function)  # type: ignore[no-any-return]
-        except ModuleNotFoundError as error:
-            if error.name != "psycopg":
-                raise
-            hint = "PostgreSQL needs psycopg: pip install 'rolf-bandits[postgres]'"
-            raise MissingExtra(hint) from error
+        return getattr(import_module(module), function)  # type: ignore[no-any-return]
     from importlib import metadata
 
     for entry in metadata.entry_points(group=GROUP):
