@@ -120,6 +120,16 @@ def test_a_running_experiment_changes(visit, watched, reader):
     assert set(column(page, 1)) == {"green", NASTY, "red (retired)"}
 
 
+def test_who_holds_a_key_is_asked_once(visit, reader):
+    page = visit(reader)
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.reload()
+    page.get_by_role("button", name="Log out").wait_for()
+    page.wait_for_timeout(2_500)
+    assert sum("/whoami" in url for url in requests) == 1
+
+
 def test_an_idle_experiment_keeps_still_and_a_hidden_page_keeps_quiet(visit, reader):
     page = visit(reader, place_of(SMALL))
     rows_of(page).first.wait_for()

@@ -67,6 +67,7 @@ export class Feed {
     if (!problem) {
       this.#failures = 0;
       this.#on.loaded(data);
+      if (this.#stopped) return;
     } else if (problem.passing) {
       const backoff = Math.min(LONGEST, 2 ** this.#failures++);
       const seconds = Math.max(problem.retryAfter, backoff);
