@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas
 import pytest
+from matplotlib.colors import to_rgb
 from scipy import stats
 
 import rolf
@@ -150,3 +151,32 @@ def test_mistakes_in_commands_name_the_option(sweep, words, expected):
 def test_options_of_sweeps_are_refused_for_a_single_result(tmp_path):
     done = invoke("plot", tmp_path / "x.parquet", "--x", "noise")
     assert "the folder of a sweep" in str(done.exception)
+
+
+def test_many_settings_can_be_told_apart(tmp_path):
+    """One policy with ten settings from dark to light, and another with one: two bands."""
+    cells = [cell("a", scale=scale) for scale in range(1, 11)] + [cell("b")]
+    regret = np.arange(1.0, 12.0)[:, None, None] * np.ones((11, 5, 3))
+    figure = made_up(tmp_path / "many", regret, cells=cells).plot()
+    (axes,) = figure.axes
+    lightness = [sum(to_rgb(line.get_color())) for line in axes.lines[:10]]
+    assert (np.diff(lightness) > 0.05).all()
+    assert len(axes.collections) == 1  # both are UCB1
+    assert axes.collections[0].get_paths()[0].vertices[:, 1].max() == 1.0
+    assert "the best setting of each policy" in figure.legends[0].get_title().get_text()
+
+
+def test_bars_at_the_same_place_stand_beside_each_other(sweep):
+    figure = sweep.plot(x="noise")
+    figure.canvas.draw()
+    places = [
+        each[0].get_transform().transform((0.1, 1.0))[0] for each in figure.axes[0].containers
+    ]
+    assert np.diff(places) == pytest.approx([3.0 * figure.dpi / 72] * 2)
+    figure = sweep.plot(x="policy")
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    alone = axes.containers[-1][0]
+    assert alone.get_transform().transform((1.0, 1.0)) == pytest.approx(
+        axes.transData.transform((1.0, 1.0))
+    )

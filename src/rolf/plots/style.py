@@ -39,6 +39,8 @@ ALIASES = {
 }
 #: how far variations of a policy are mixed with black (below 0) or white, in turn
 SHADES = (0.0, -0.5, 0.45, -0.75, 0.65)
+#: the same for the first and the last of more variations, which go from dark to light
+DARKEST, LIGHTEST = -0.7, 0.7
 STYLES: list[Any] = [
     "-",
     "--",
@@ -77,13 +79,14 @@ def line_styles(labels: Sequence[str], policies: Sequence[str] = ()) -> list[tup
     free = [colour for key, colour in POLICIES.items() if key not in keys] or COLOURS
     out = []
     for position, key in enumerate(keys):
-        variation = keys[:position].count(key)
+        variation, variations = keys[:position].count(key), keys.count(key)
         if key in POLICIES:
             colour, style = POLICIES[key], known.index(key)
         else:
             index = strangers.index(key)
             colour, style = free[index % len(free)], index
-        out.append((_shade(colour, variation), STYLES[(style + variation) % len(STYLES)]))
+        dashes = STYLES[(style + variation) % len(STYLES)]
+        out.append((_shade(colour, variation, variations), dashes))
     return out
 
 
@@ -94,14 +97,17 @@ def _known(name: str) -> str:
     return key if key in POLICIES else ""
 
 
-def _shade(colour: str, variation: int) -> str:
-    """The colour of a policy's first variation, or of a later one."""
+def _shade(colour: str, variation: int, variations: int) -> str:
+    """The colour of one of a policy's variations."""
     from matplotlib.colors import to_hex, to_rgb
 
     channels = to_rgb(colour)
-    amount = SHADES[variation % len(SHADES)]
-    if sum(channels) < 0.6:  # what is dark can only become lighter
-        amount = abs(amount)
+    dark = sum(channels) < 0.6  # can only become lighter
+    if variations <= len(SHADES):
+        amount = abs(SHADES[variation]) if dark else SHADES[variation]
+    else:
+        start = 0.0 if dark else DARKEST
+        amount = start + (LIGHTEST - start) * variation / (variations - 1)
     end = 0.0 if amount < 0.0 else 1.0
     red, green, blue = (channel + abs(amount) * (end - channel) for channel in channels)
     return to_hex((red, green, blue))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolf.plots.regret import legend_text
-from rolf.plots.style import GREY, add_grid, line_styles, literal, new_figure
+from rolf.plots.style import GREY, add_grid, figure_of, line_styles, literal, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
 #: an axis whose largest value is this many times its least positive one is logarithmic
 WIDE = 30.0
-#: opacity of bands, where they are many and where they are few
-FAINT, CLEAR = 0.06, 0.12
+#: lines of a panel up to which each has a band
+FEW = 6
+#: opacity of bands
+OPACITY = 0.12
+#: points between the bars of two lines at the same place
+APART = 3.0
 
 
 class Line(NamedTuple):
@@ -64,8 +68,14 @@ def panels_of_lines(
             axes.remove()
             continue
         name, lines = list(panels.items())[place]
+        banded = _banded(lines)
         for line in lines:
-            _draw(axes, line, styles[line.label], names, bands, FAINT if len(lines) > 5 else CLEAR)
+            if line.x and not bands:
+                beside = [other.label for other in lines if set(other.x) & set(line.x)]
+                step = beside.index(line.label) - 0.5 * (len(beside) - 1)
+                _draw_points(axes, line, styles[line.label], names, APART * step)
+            else:
+                _draw(axes, line, styles[line.label], line.label in banded)
         axes.set_title(literal(name), loc="left", fontsize=10)
         if place % across == 0:
             axes.set_ylabel(ylabel)
@@ -106,29 +116,50 @@ def _names(panels: Mapping[str, Sequence[Line]]) -> list[str]:
     )
 
 
-def _draw(
-    axes: Axes,
-    line: Line,
-    look: tuple[str, Any],
-    names: list[str] | None,
-    bands: bool,
-    opacity: float,
-) -> None:
-    colour, dashes = look
-    shared: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 1.6}
-    shared["label"] = legend_text(line.label)
+def _banded(lines: Sequence[Line]) -> set[str]:
+    """The labels of the lines with a band: of many, the best of each policy."""
+    if len(lines) <= FEW:
+        return {line.label for line in lines}
+    best: dict[str, Line] = {}
+    for line in lines:
+        if line.policy not in best or line.mean[-1] < best[line.policy].mean[-1]:
+            best[line.policy] = line
+    return {line.label for line in best.values()}
+
+
+def _draw(axes: Axes, line: Line, look: tuple[str, Any], band: bool) -> None:
+    """A line over rounds, or a level one."""
+    shared = _drawn_as(line, look)
+    shade: dict[str, Any] = {"color": look[0], "alpha": OPACITY, "linewidth": 0.0}
     if not line.x:
         axes.axhline(line.mean[0], **shared)
-        axes.axhspan(line.low[0], line.high[0], color=colour, alpha=opacity, linewidth=0.0)
+        axes.axhspan(line.low[0], line.high[0], **shade)
         return
+    axes.plot(line.x, line.mean, **shared)
+    if band:
+        axes.fill_between(line.x, line.low, line.high, **shade)
+
+
+def _draw_points(
+    axes: Axes, line: Line, look: tuple[str, Any], names: list[str] | None, shift: float
+) -> None:
+    """A line with a bar at every value, so many points further to the right."""
+    from matplotlib.transforms import offset_copy
+
     x = list(line.x) if names is None else [names.index(str(each)) for each in line.x]
-    if bands:
-        axes.plot(x, line.mean, **shared)
-        axes.fill_between(x, line.low, line.high, color=colour, alpha=opacity, linewidth=0.0)
-        return
     below = [mean - low for mean, low in zip(line.mean, line.low, strict=True)]
     above = [high - mean for mean, high in zip(line.mean, line.high, strict=True)]
-    axes.errorbar(x, line.mean, [below, above], marker="o", markersize=4, capsize=2.5, **shared)
+    shared = {**_drawn_as(line, look), "marker": "o", "markersize": 4, "capsize": 2.5}
+    drawn = axes.errorbar(x, line.mean, [below, above], **shared)
+    for artist in drawn.get_children():
+        place = offset_copy(artist.get_transform(), figure_of(axes), x=shift, units="points")
+        artist.set_transform(place)
+
+
+def _drawn_as(line: Line, look: tuple[str, Any]) -> dict[str, Any]:
+    colour, dashes = look
+    label = legend_text(line.label)
+    return {"color": colour, "linestyle": dashes, "linewidth": 1.6, "label": label}
 
 
 def _set_ticks(axes: Axes, values: set[Any], names: list[str] | None) -> None:

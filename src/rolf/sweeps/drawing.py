@@ -10,7 +10,7 @@ import numpy as np
 from rolf.errors import InvalidArgument
 from rolf.extras import require
 from rolf.plots.regret import BAND
-from rolf.plots.sweeps import Line, interval_of_mean, panels_of_lines
+from rolf.plots.sweeps import FEW, Line, interval_of_mean, panels_of_lines
 from rolf.sweeps.plan import Cell, show
 from rolf.sweeps.tables import Columns
 
@@ -66,7 +66,9 @@ def sweep_figure(
     over_rounds = x == ROUND
     spread = "bars and bands: 95% interval of the mean"
     if over_rounds:
-        spread = f"band: from {low} to {high} of the runs"
+        many = max(map(len, panels.values())) > FEW
+        whose = "bands, of the best setting of each policy" if many else "band"
+        spread = f"{whose}: from {low} to {high} of the runs"
     return panels_of_lines(
         {
             name: _over_rounds(sweep, chosen)
