@@ -8,7 +8,9 @@ import logging
 import socket
 import threading
 
+import httpx
 import psycopg
+import pytest
 
 from helpers import in_threads
 from rolf.experiments.storage.urls import connect
@@ -48,6 +50,31 @@ def in_flight(client):
 
 def key_of(client):
     return client.headers["authorization"].split()[1]
+
+
+# --- no HTTP ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"hello\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200) + b"\r\n\r\n",  # TLS
+        b"GET /healthz HTTP/1.1\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+    ],
+    ids=["words", "TLS", "no host", "two lengths"],
+)
+def test_what_is_not_http_is_a_bad_request(sent):
+    with service() as client, connected(client) as connection:
+        connection.sendall(sent)
+        head, _, body = received(connection).partition(b"\r\n\r\n")
+        status, *lines = head.decode().split("\r\n")
+        headers = httpx.Headers([line.split(": ", 1) for line in lines])
+        answer = httpx.Response(int(status.split()[1]), headers=headers, content=body)
+        problem(answer, 400, "bad-request")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert connection.recv(100) == b""  # closed
 
 
 # --- too many connections ----------------------------------------------------------------------

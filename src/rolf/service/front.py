@@ -12,7 +12,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fastapi import HTTPException
@@ -90,7 +90,7 @@ class Front:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = scope["headers"]
-        visit = scope["visit"] = Visit(_request_id(headers))
+        visit = scope["visit"] = Visit(request_id(headers))
         token = current_request.set(visit.id)
         self._metrics.in_flight.inc()
         outgoing = self._sending(scope, visit, send)
@@ -166,12 +166,7 @@ class Front:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 visit.status = message["status"]
-                message["headers"] = [
-                    *message["headers"],
-                    *SAFE_HEADERS,
-                    *_policy(scope["path"]),
-                    (b"x-request-id", visit.id.encode()),
-                ]
+                message["headers"] = [*message["headers"], *added_headers(scope["path"], visit.id)]
             if message.get("more_body"):
                 async with asyncio.timeout(timeout):
                     await send(message)
@@ -202,7 +197,10 @@ class Front:
         log(logging.INFO, "request", **{name: each for name, each in fields.items() if each})
 
 
-def _policy(path: str) -> Iterable[tuple[bytes, bytes]]:
+def added_headers(path: str, id: str) -> Iterable[tuple[bytes, bytes]]:
+    """Headers of every answer."""
+    yield from SAFE_HEADERS
+    yield b"x-request-id", id.encode()
     if path == "/" or path.startswith("/static/"):
         yield b"content-security-policy", PAGE_POLICY
         yield b"cache-control", b"no-cache"
@@ -216,7 +214,8 @@ def _harmless(name: str | None) -> str | None:
     return None if name is None else FORM.sub(r"rolf_\1_...", name)[:MAX_NAME]
 
 
-def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
+def request_id(headers: Sequence[tuple[bytes, bytes]] = ()) -> str:
+    """What a request is called in the log: as its headers say, or else something new."""
     given = _header(headers, b"x-request-id")
     if given is not None and REQUEST_ID.fullmatch(given):
         text = given.decode()
@@ -225,7 +224,7 @@ def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
     return f"{PROCESS}{next(NUMBERS):08x}"
 
 
-def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+def _header(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     return next((value for each, value in headers if each == name), None)
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from rolf.service.front import added_headers, request_id
+from rolf.service.problems import Problem
 
 
 class Protocol(H11Protocol):
@@ -50,6 +54,19 @@ class Protocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP as the service answers any bad request."""
+        id = request_id()
+        answer = Problem("bad-request", "this is not HTTP/1.1").response(id)
+        headers = [*answer.raw_headers, *added_headers("", id), (b"connection", b"close")]
+        for event in (
+            h11.Response(status_code=answer.status_code, headers=headers),
+            h11.Data(data=bytes(answer.body)),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def _await_headers(self) -> None:
         self._timer = self.loop.call_later(self.timeout, self.transport.close)
