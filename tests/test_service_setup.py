@@ -9,8 +9,10 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from commands import invoke
 from rolf.cli import app
 from rolf.errors import InvalidArgument
+from rolf.experiments.storage.urls import connect
 from rolf.service.settings import Settings
 from rolf.testing.storage import create_experiment
 from served import Process, make_key, problem, service
@@ -29,6 +31,18 @@ def test_flags_reach_the_settings(name):
     result = CliRunner().invoke(app, ["serve", "--port", "0", f"--{name}", "0"])
     assert isinstance(result.exception, InvalidArgument)
     assert name.replace("-", "_") in str(result.exception)
+
+
+def test_keys_are_kept_where_the_service_looks_for_them(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/x.db"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROLF_SERVE_STORAGE", url)
+    assert invoke("keys", "new", "--scope", "read").exit_code == 0
+    assert len(connect(url).keys()) == 1
+    monkeypatch.setenv("ROLF_SERVE_STORAGE", "")  # rolf serve does not start with it, either
+    for command in (["keys", "new", "--scope", "read"], ["keys", "list"], ["serve"]):
+        assert isinstance(invoke(*command).exception, InvalidArgument)
+    assert [path.name for path in tmp_path.glob("*.db")] == ["x.db"]
 
 
 def test_a_service_without_keys_says_how_to_make_one(tmp_path):

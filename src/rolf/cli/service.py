@@ -22,11 +22,10 @@ commands.add_typer(keys, name="keys")
 
 DEFAULT_STORAGE = "sqlite:///rolf.db"
 STORAGE = Annotated[
-    str,
+    str | None,
     typer.Option(
-        envvar="ROLF_SERVE_STORAGE",
         help="sqlite:///file.db or postgresql://user@host/database.",
-        show_envvar=True,
+        show_default=f"ROLF_SERVE_STORAGE, or {DEFAULT_STORAGE}",
     ),
 ]
 
@@ -141,7 +140,7 @@ def serve(
 @keys.command("new")
 def new_key(
     scope: Annotated[str, typer.Option(help="read, decide or admin.")],
-    storage: STORAGE = DEFAULT_STORAGE,
+    storage: STORAGE = None,
     experiment: Annotated[
         str | None, typer.Option(help="The only experiment that the key is for.")
     ] = None,
@@ -153,7 +152,7 @@ def new_key(
     from rolf.service.keys import new_key as make
 
     text, key = make(scope, experiment, note)
-    with closing(connect(storage)) as store:
+    with closing(connect(_chosen(storage))) as store:
         store.add_key(key)
     if as_json:
         print_json({"id": key.id, "scope": scope, "experiment": experiment, "key": text})
@@ -163,7 +162,7 @@ def new_key(
 
 
 @keys.command("list")
-def list_keys(storage: STORAGE = DEFAULT_STORAGE, as_json: JSON = False) -> None:
+def list_keys(storage: STORAGE = None, as_json: JSON = False) -> None:
     """Show all keys, without their secrets."""
     with closing(_existing(storage)) as store:
         found = store.keys()
@@ -188,7 +187,7 @@ def list_keys(storage: STORAGE = DEFAULT_STORAGE, as_json: JSON = False) -> None
 @keys.command("revoke")
 def revoke_key(
     id: Annotated[str, typer.Argument(help="The id of the key, or the key itself.")],
-    storage: STORAGE = DEFAULT_STORAGE,
+    storage: STORAGE = None,
 ) -> None:
     """Revoke a key: from now on it is refused, by all instances."""
     from rolf.service.keys import FORM
@@ -202,12 +201,20 @@ def revoke_key(
     typer.echo(f"revoked: {id}")
 
 
-def _existing(storage: str) -> Store:
+def _chosen(storage: str | None) -> str:
+    """The database that ``rolf serve`` would use."""
+    from rolf.service.settings import load
+
+    return load({"storage": storage}).storage
+
+
+def _existing(storage: str | None) -> Store:
     from rolf.experiments.storage.urls import connect_existing, shown
 
-    store = connect_existing(storage)
+    url = _chosen(storage)
+    store = connect_existing(url)
     if store is None:
-        raise InvalidArgument("--storage", shown(storage), "a database that exists")
+        raise InvalidArgument("--storage", shown(url), "a database that exists")
     return store
 
 
