@@ -155,6 +155,7 @@ def policies(label="UCB1", **options):
         (problems(grid={"noise": 0.1}), "config: problems.paper.grid.noise"),
         (problems(grid=[1]), "config: problems.paper.grid"),
         (problems(grid={"noise": [0.1, 0.1]}), "different values"),
+        (problems(grid={"noise": [np.ones(2), np.zeros(2)]}), "grid.noise.* wanted plain data"),
         (problems(grid={"arms": [3, 5]}), "not both"),
         (problems(grid={"legs": [3, 5]}), "legs"),
         ({"policies": None}, "config: policies"),

@@ -9,7 +9,7 @@ from scipy import stats
 
 import rolf
 from test_cli import run as command
-from test_sweep import CONFIG, run
+from test_sweep import CONFIG, InTurn, run
 from test_sweep_results import cell, made_up
 
 
@@ -52,6 +52,30 @@ def test_regret_against_an_option_of_a_policy(sweep):
     level = [line for line in axes.lines if line.get_label() == "LinUCB"]
     assert len(set(level[0].get_ydata())) == 1
     assert level[0].get_color() == sweep.plot().axes[0].lines[2].get_color()
+
+
+def test_regret_against_values_that_are_no_numbers(tmp_path):
+    """Lists, nothing at all, and truth values: what stands in a grid stands on the axis."""
+    made = "test_sweep:InTurn"
+    grid = {"start": [2, 0, 1], "turns": [None, [1, [2]], [1, 2], True, 0.5, float("inf")]}
+    policies = {"turn": {"policy": "test_sweep_pictures:Idle", "grid": grid}, "other": made}
+    result = run({**CONFIG, "policies": policies}, tmp_path)[0]
+    figure = result.plot(x="turns", where={"noise": 0.1})
+    (axes,) = figure.axes
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    assert names == ["None", "[1, [2]]", "[1, 2]", "True", "0.5", "inf"]
+    assert [len(bars[0].get_xdata()) for bars in axes.containers] == [6, 6, 6]
+    figure = result.plot(x="start", facet="turns", where={"noise": 0.1, "policy": "turn"})
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == [f"turns={name}" for name in names]
+    assert list(figure.axes[0].containers[0][0].get_xdata()) == [0, 1, 2]
+
+
+class Idle(InTurn):
+    """Has an option that changes nothing."""
+
+    def __init__(self, features, start=0, turns=None):
+        super().__init__(features, start)
 
 
 def test_facets_and_choices(sweep):

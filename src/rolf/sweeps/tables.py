@@ -111,6 +111,11 @@ class Columns:
     def row(self, cell: Cell) -> dict[str, Any]:
         return {name: read(cell) for name, read in self.all.items()}
 
+    def has(self, name: str, cell: Cell) -> bool:
+        """Whether a cell was given a value, be it None."""
+        read = self.all[name]
+        return not isinstance(read, _Reader) or read.name in read.values(cell)
+
     def check(self, argument: str, name: Any) -> str:
         if name not in self.all:
             raise InvalidArgument(argument, name, "one of " + ", ".join(self.all))
@@ -128,6 +133,8 @@ class _Reader:
     def __init__(self, of_problem: bool, name: str) -> None:
         self.of_problem, self.name = of_problem, name
 
+    def values(self, cell: Cell) -> dict[str, Any]:
+        return cell.arguments if self.of_problem else cell.options
+
     def __call__(self, cell: Cell) -> Any:
-        values = cell.arguments if self.of_problem else cell.options
-        return values.get(self.name)
+        return self.values(cell).get(self.name)
