@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas
 import pytest
@@ -69,6 +71,30 @@ def test_regret_against_values_that_are_no_numbers(tmp_path):
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == [f"turns={name}" for name in names]
     assert list(figure.axes[0].containers[0][0].get_xdata()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [([1.0, 0.01, 0.1], "log"), ([0.0, 0.001, 0.1], "symlog"), ([-1, 0, 100], "linear")],
+)
+def test_values_of_all_sizes_are_told_apart(tmp_path, values, scale):
+    config = {**CONFIG, "policies": {"turn": {"policy": Idle, "grid": {"turns": values}}}}
+    axes = run(config, tmp_path)[0].plot(x="turns").axes[0]
+    assert axes.get_xscale() == scale
+    axes.figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert len(boxes) == 3
+    if scale != "linear":
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
+def test_long_titles_of_panels_do_not_run_into_each_other(tmp_path):
+    name = "a problem, with a long name that says all there is to be said of it, and then some more"
+    config = {**CONFIG, "problems": {name: CONFIG["problems"]["paper"]}}
+    figure = run(config, tmp_path)[0].plot(facet=["problem", "noise"])
+    figure.draw_without_rendering()
+    left, right = (axes.get_tightbbox() for axes in figure.axes)
+    assert left.x1 < right.x0
 
 
 class Idle(InTurn):
