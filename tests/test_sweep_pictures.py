@@ -110,6 +110,10 @@ def test_facets_and_choices(sweep):
     figure = sweep.plot(where={"noise": "0.5", "policy": "UCB1"})
     assert len(figure.axes) == 1
     assert len(figure.axes[0].lines) == 2
+    for same in (0.5, "0.5", "5e-1", "0.50"):
+        assert sweep.select(noise=same) == sweep.select(noise="0.5") != []
+    for other in ("0.05", "a half", "", None):
+        assert sweep.select(noise=other) == []
     assert [t.get_text() for t in sweep.plot(x="policy").axes[0].get_xticklabels()] == [
         "UCB1",
         "LinUCB",

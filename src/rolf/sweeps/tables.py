@@ -123,8 +123,16 @@ class Columns:
 
     def matches(self, cell: Cell, where: dict[str, Any]) -> bool:
         """Whether a cell has these values; they may be given as text."""
-        values = [(self.all[name](cell), wanted) for name, wanted in where.items()]
-        return all(value == wanted or show(value) == wanted for value, wanted in values)
+        return all(_matches(self.all[name](cell), wanted) for name, wanted in where.items())
+
+
+def _matches(value: Any, wanted: Any) -> bool:
+    if value == wanted or show(value) == wanted:
+        return True
+    try:  # 1e-3 is 0.001
+        return isinstance(value, int | float) and isinstance(wanted, str) and value == float(wanted)
+    except ValueError:
+        return False
 
 
 class _Reader:
