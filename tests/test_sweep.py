@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 import rolf
@@ -154,6 +155,7 @@ def policies(label="UCB1", **options):
         (problems(grid={"noise": 0.1}), "config: problems.paper.grid.noise"),
         (problems(grid=[1]), "config: problems.paper.grid"),
         (problems(grid={"noise": [0.1, 0.1]}), "different values"),
+        (problems(grid={"noise": [np.ones(2), np.zeros(2)]}), "grid.noise.* wanted plain data"),
         (problems(grid={"arms": [3, 5]}), "not both"),
         (problems(grid={"legs": [3, 5]}), "legs"),
         ({"policies": None}, "config: policies"),
@@ -282,6 +284,21 @@ def test_what_is_damaged_is_played_again(tmp_path, damage):
     _, played = run(CONFIG, tmp_path)
     assert len(played) == 1
     assert files(tmp_path) == before
+
+
+def test_no_damaged_byte_is_passed_over(tmp_path):
+    """Some of those in the footer end the process that lets PyArrow read them."""
+    store, block = Store(tmp_path), Block(0, 0, 3)
+    store.write("cell", block, np.ones((3, 2)))
+    (path,) = files(tmp_path)
+    content = path.read_bytes()
+    assert pandas.read_parquet(path)["run"].tolist() == [0, 1, 2]
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        with pytest.raises(rolf.RolfError, match="is damaged"):
+            store.read("cell", block, 2)
 
 
 def test_runs_that_several_files_hold_are_not_missing(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas
 import pytest
@@ -10,7 +12,7 @@ from scipy import stats
 
 import rolf
 from commands import invoke
-from test_sweep import CONFIG, run
+from test_sweep import CONFIG, InTurn, run
 from test_sweep_results import cell, made_up
 
 
@@ -55,12 +57,64 @@ def test_regret_against_an_option_of_a_policy(sweep):
     assert level[0].get_color() == sweep.plot().axes[0].lines[2].get_color()
 
 
+def test_regret_against_values_that_are_no_numbers(tmp_path):
+    """Lists, nothing at all, and truth values: what stands in a grid stands on the axis."""
+    made = "test_sweep:InTurn"
+    grid = {"start": [2, 0, 1], "turns": [None, [1, [2]], [1, 2], True, 0.5, float("inf")]}
+    policies = {"turn": {"policy": "test_sweep_pictures:Idle", "grid": grid}, "other": made}
+    result = run({**CONFIG, "policies": policies}, tmp_path)[0]
+    figure = result.plot(x="turns", where={"noise": 0.1})
+    (axes,) = figure.axes
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    assert names == ["None", "[1, [2]]", "[1, 2]", "True", "0.5", "inf"]
+    assert [len(bars[0].get_xdata()) for bars in axes.containers] == [6, 6, 6]
+    figure = result.plot(x="start", facet="turns", where={"noise": 0.1, "policy": "turn"})
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == [f"turns={name}" for name in names]
+    assert list(figure.axes[0].containers[0][0].get_xdata()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [([1.0, 0.01, 0.1], "log"), ([0.0, 0.001, 0.1], "symlog"), ([-1, 0, 100], "linear")],
+)
+def test_values_of_all_sizes_are_told_apart(tmp_path, values, scale):
+    config = {**CONFIG, "policies": {"turn": {"policy": Idle, "grid": {"turns": values}}}}
+    axes = run(config, tmp_path)[0].plot(x="turns").axes[0]
+    assert axes.get_xscale() == scale
+    axes.figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert len(boxes) == 3
+    if scale != "linear":
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
+def test_long_titles_of_panels_do_not_run_into_each_other(tmp_path):
+    name = "a problem, with a long name that says all there is to be said of it, and then some more"
+    config = {**CONFIG, "problems": {name: CONFIG["problems"]["paper"]}}
+    figure = run(config, tmp_path)[0].plot(facet=["problem", "noise"])
+    figure.draw_without_rendering()
+    left, right = (axes.get_tightbbox() for axes in figure.axes)
+    assert left.x1 < right.x0
+
+
+class Idle(InTurn):
+    """Has an option that changes nothing."""
+
+    def __init__(self, features, start=0, turns=None):
+        super().__init__(features, start)
+
+
 def test_facets_and_choices(sweep):
     figure = sweep.plot(x="noise", facet="policy")
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["UCB1", "LinUCB"]
     figure = sweep.plot(where={"noise": "0.5", "policy": "UCB1"})
     assert len(figure.axes) == 1
     assert len(figure.axes[0].lines) == 2
+    for same in (0.5, "0.5", "5e-1", "0.50"):
+        assert sweep.select(noise=same) == sweep.select(noise="0.5") != []
+    for other in ("0.05", "a half", "", None):
+        assert sweep.select(noise=other) == []
     assert [t.get_text() for t in sweep.plot(x="policy").axes[0].get_xticklabels()] == [
         "UCB1",
         "LinUCB",

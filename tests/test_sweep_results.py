@@ -228,7 +228,7 @@ def test_what_is_no_sweep(tmp_path):
         ("{", "damaged"),
         ("[]", "was not written by rolf sweep"),
         ('{"format": "rolf-sweep", "version": 9}', "has version 9"),
-        ('{"format": "rolf-sweep", "version": 1}', "damaged"),
+        ('{"format": "rolf-sweep", "version": 2}', "damaged"),
     ]:
         (tmp_path / "sweep.json").write_text(text)
         with pytest.raises(rolf.RolfError, match=expected):

@@ -39,15 +39,17 @@ def progress_bar(
         TextColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
 
+    label = Column(ratio=2, no_wrap=True, overflow="ellipsis")  # gives way to what follows
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
+        TextColumn("{task.description}", markup=False, table_column=label),
+        BarColumn(bar_width=None, table_column=Column(ratio=1)),
         MofNCompleteColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=Console(stderr=True), expand=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda label: bar.update(task, advance=1, description=f"{what} {label}")
 

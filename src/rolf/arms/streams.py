@@ -114,7 +114,7 @@ class Stream:
 
     Attributes:
         path: of the file or folder.
-        names: of the columns.
+        names: of the columns of all files.
         metadata: what the first file says besides.
     """
 
@@ -127,6 +127,7 @@ class Stream:
         self._files = parquet_files(self.path) if folder else [self.path]
         if not folder and not is_parquet(self.path):
             table = read_table(path, text)
+            check_columns(path, table.column_names)
             self._table: pa.Table | None = table
             self.names: list[str] = table.column_names
             schema = table.schema
@@ -136,10 +137,10 @@ class Stream:
             self._table = None
             self._footers = [_footer(each) for each in self._files]
             schema = self._footers[0].schema.to_arrow_schema()
-            self.names = self._footers[0].schema.names
+            every = (name for footer in self._footers for name in footer.schema.names)
+            self.names = list(dict.fromkeys(every))
             self.metadata = self._footers[0].metadata or {}
         self._kinds = {field.name: field.type for field in schema}
-        check_columns(path, self.names)
 
     @cached_property
     def rows(self) -> int:
@@ -167,6 +168,8 @@ class Stream:
 
         Where the values of row groups overlap, these are one part, which is sorted in memory.
         """
+        if order is not None:
+            self._check_order(order)
         if self._table is not None:
             return [Part((Piece(str(self.path), 0, 0, self.rows),), order, self._table)]
         pieces = [piece for pieces in self._pieces for piece in pieces if piece.rows]
@@ -175,7 +178,11 @@ class Stream:
         spans = {piece: self._span(piece, order) for piece in pieces}
         if len(pieces) > 1 and any(span is None for span in spans.values()):
             return [self._sortable(pieces, order)]
-        pieces.sort(key=lambda piece: spans[piece] or ())
+        try:
+            pieces.sort(key=lambda piece: spans[piece] or ())
+        except TypeError:
+            got, expected = "values that cannot be compared", "numbers, or times of one kind"
+            raise InvalidArgument(f"{self.path}: {order}", got, expected) from None
         chains: list[list[Piece]] = []
         end: Any = None
         for piece in pieces:
@@ -205,6 +212,20 @@ class Stream:
             starts = np.cumsum([0, *sizes]).tolist()
             out.append([Piece(str(path), i, starts[i], size) for i, size in enumerate(sizes)])
         return out
+
+    def _check_order(self, order: str) -> None:
+        """Raise if a file has neither numbers nor times in a column: text would be sorted by its
+        letters, and 10 before 9."""
+        import pyarrow as pa
+
+        kinds = {self.path: self._kinds[order]} if self._table is not None else {}
+        for path, footer in zip(self._files, self._footers, strict=False):
+            if footer.num_rows:
+                kinds[path] = footer.schema.to_arrow_schema().field(order).type
+        for path, kind in kinds.items():
+            if not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or kind == pa.null()):
+                expected = "numbers or times, by which rows can be put in order"
+                raise InvalidArgument(f"{path}: {order}", str(kind), expected)
 
     def _sortable(self, pieces: list[Piece], order: str) -> Part:
         part = Part(tuple(pieces), order)
@@ -271,6 +292,7 @@ def _footer(path: Path) -> Any:
     with table_errors(path), parquet.ParquetFile(path) as file:
         check_row_groups(path, file.metadata)
         check_kinds(path, file.schema_arrow)
+        check_columns(path, file.metadata.schema.names)
         return file.metadata
 
 
@@ -330,12 +352,15 @@ def _sorted(batches: list[Batch], order: str) -> Batch:
     places = np.concatenate([each.places for each in batches])
     tables = [each.rows for each in batches]
     if isinstance(tables[0], pa.RecordBatch):
-        tables = [pa.Table.from_batches(tables).unify_dictionaries()]
+        tables = [pa.Table.from_batches([each]) for each in tables]
+        try:  # files may hold the same as whole numbers and as others, or empty columns
+            together = pa.concat_tables(tables, promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            got, expected = f"other types ({error})", f"those of {paths[0]}: their rows are mixed"
+            raise InvalidArgument(f"{', '.join(paths[1:])}: columns", got, expected) from None
+        tables = [together.unify_dictionaries()]
     (table,) = tables
-    column = table.column(order)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    sorting = compute.sort_indices(column)  # stable, empty cells last
+    sorting = compute.sort_indices(table.column(order))  # stable, empty cells last
     indices = sorting.to_numpy()
     if (indices[1:] > indices[:-1]).all():
         return Batch(paths, files, places, table.combine_chunks())

@@ -68,6 +68,8 @@ def panels_of_lines(
             axes.remove()
             continue
         name, lines = list(panels.items())[place]
+        if not bands:
+            _set_ticks(axes, values, names)
         banded = _banded(lines)
         for line in lines:
             if line.x and not bands:
@@ -76,13 +78,12 @@ def panels_of_lines(
                 _draw_points(axes, line, styles[line.label], names, APART * step)
             else:
                 _draw(axes, line, styles[line.label], line.label in banded)
-        axes.set_title(literal(name), loc="left", fontsize=10)
+        heading = literal(textwrap.fill(name, 72 if across == 1 else 46))
+        axes.set_title(heading, loc="left", fontsize=10)
         if place % across == 0:
             axes.set_ylabel(ylabel)
         if place + across >= len(panels):
             axes.set_xlabel(literal(xlabel))
-        if not bands:
-            _set_ticks(axes, values, names)
         if logarithmic:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:g}")
@@ -169,8 +170,12 @@ def _set_ticks(axes: Axes, values: set[Any], names: list[str] | None) -> None:
         axes.set_xmargin(0.1)
         return
     ticks = sorted(values)
-    if ticks and ticks[0] > 0.0 and ticks[-1] / ticks[0] >= WIDE and len(ticks) > 2:
-        axes.set_xscale("log")
+    above = [tick for tick in ticks if tick > 0.0]
+    if len(ticks) > 2 and ticks[0] >= 0.0 and above[-1] / above[0] >= WIDE:
+        if len(above) == len(ticks):
+            axes.set_xscale("log")
+        else:  # zero among them
+            axes.set_xscale("symlog", linthresh=above[0])
     if len(ticks) <= 12:
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.minorticks_off()

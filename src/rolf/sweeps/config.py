@@ -150,7 +150,7 @@ def _read_problems(source: str, table: Any, mistakes: _Mistakes) -> Iterator[_Pr
     with mistakes.noted(f"{source}: problems"):
         names = read_table(f"{source}: problems", table)
     for name, given in names.items():
-        where = f"{source}: problems.{name}"
+        name, where = str(name), f"{source}: problems.{name}"
         if hasattr(given, "draw") or hasattr(given, "params"):  # in Python: a problem itself
             with mistakes.noted(where):
                 described = plain(where, given.describe())
@@ -191,6 +191,7 @@ def _choices(where: str, table: Mapping[str, Any]) -> Iterator[tuple[dict[str, A
     for name, values in grid.items():
         if not isinstance(values, list | tuple) or not values:
             raise InvalidArgument(f"{where}.{name}", values, "a list of one value or more")
+        values = plain(f"{where}.{name}", values)
         if any(value in values[:place] for place, value in enumerate(values)):
             raise InvalidArgument(f"{where}.{name}", values, "a list of different values")
         if name in fixed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -45,15 +46,15 @@ def sweep_figure(
         cell
         for cell in sweep.select(**where)
         if sweep.statistics(cell, _last(sweep)).runs
-        and (x not in columns.of_problems or columns.all[x](cell) is not None)
+        and (x not in columns.of_problems or columns.has(x, cell))
     ]
     if not cells:
         raise InvalidArgument("where", where, "values for which there are finished runs")
     facets = _facets(columns, cells, facet, x)
     panels: dict[str, list[Cell]] = {}
     for cell in cells:
-        values = {each: columns.all[each](cell) for each in facets}
-        titles = [_titled(each, value) for each, value in values.items() if value is not None]
+        given = [each for each in facets if columns.has(each, cell)]
+        titles = [_titled(each, columns.all[each](cell)) for each in given]
         panels.setdefault(", ".join(titles), []).append(cell)
     if len(panels) > MOST_PANELS:
         expected = f"at most {MOST_PANELS} panels: choose some values with where (--where)"
@@ -121,9 +122,10 @@ def _against(sweep: Sweep, columns: Columns, cells: list[Cell], x: str, after: i
         groups.setdefault(_label(cell, x), []).append(cell)
     lines = []
     for label, group in groups.items():
-        values = [columns.all[x](cell) for cell in group]
-        if all(isinstance(value, int | float) for value in values):
+        values = [_on_axis(columns.all[x](cell)) for cell in group if columns.has(x, cell)]
+        if values and all(isinstance(value, int | float) for value in values):
             group = [group[place] for place in np.argsort(values, kind="stable")]
+            values.sort()
         found = [sweep.statistics(cell, [after]) for cell in group]
         intervals = [
             interval_of_mean(float(each.mean[0]), float(each.stderr[0]), each.runs)
@@ -133,13 +135,19 @@ def _against(sweep: Sweep, columns: Columns, cells: list[Cell], x: str, after: i
             Line(
                 label,
                 group[0].name,
-                [columns.all[x](cell) for cell in group if columns.all[x](cell) is not None],
+                values,
                 [float(each.mean[0]) for each in found],
                 [low for low, _ in intervals],
                 [high for _, high in intervals],
             )
         )
     return lines
+
+
+def _on_axis(value: Any) -> Any:
+    """A value of a grid as an axis takes it: a number or, for anything else, text."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if number and math.isfinite(value) else show(value)
 
 
 def _label(cell: Cell, x: str) -> str:

@@ -11,7 +11,7 @@ from rolf.errors import RolfError
 from rolf.types import IntArray
 
 FORMAT = "rolf-sweep"
-VERSION = 1
+VERSION = 2  # 1 had files without a checksum of all their bytes
 #: a task plays about this many rounds; a cell has about this many tasks at most, while none of
 #: them plays more runs than this
 TASK_ROUNDS, CELL_TASKS, MAX_BLOCK = 100_000, 1000, 100_000

@@ -3,11 +3,13 @@
 ``sweep.json`` in the folder is the latest plan; ``runs/CELL/SEED-FIRST-RUNS.parquet``, for the key
 of a cell, a seed, the first run and the number of runs, holds one row per run. A file is written
 under another name, forced to the disk and renamed, so that a killed process leaves either all of
-it or a leftover that nobody reads. Every page of it has a checksum.
+it or a leftover that nobody reads. Before the footer, where readers of Parquet do not look, it has
+a checksum of all its bytes: a damaged footer can end the whole process that reads it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -103,9 +105,8 @@ class Store:
             sink,
             use_dictionary=False,
             write_statistics=False,
-            write_page_checksum=True,
         )
-        self._write(self._cell(key) / block.name, sink.getvalue())
+        self._write(self._cell(key) / block.name, _sealed(sink.getvalue()))
 
     def read(self, key: str, block: Block, points: int) -> FloatArray:
         """The cumulative regret (runs, points) of a block; an error if its file is damaged."""
@@ -114,8 +115,9 @@ class Store:
 
         path = self._cell(key) / block.name
         try:
+            _check_seal(path.read_bytes())
             check_parquet(path)
-            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            with pq.ParquetFile(path) as file:
                 table = file.read()
             header = json.loads((table.schema.metadata or {}).get(b"rolf", b"{}"))
             if header != {"format": FORMAT, "cell": key, "seed": block.seed}:
@@ -201,6 +203,29 @@ class Store:
             reason = error.strerror or str(error)
             kept = "what is finished is kept, and the same call goes on from there"
             raise RolfError(f"{target}: cannot be written ({reason}); {kept}") from error
+
+
+def _sealed(file: Any) -> bytes:
+    """A Parquet file with a checksum of it before its footer."""
+    content = memoryview(file)
+    start = _footer(content)
+    return b"".join([content[:start], hashlib.sha256(content).digest(), content[start:]])
+
+
+def _check_seal(file: bytes) -> None:
+    """Raise if a file is not what ``_sealed`` gave."""
+    content = memoryview(file)
+    start = _footer(content)
+    seal = max(start - hashlib.sha256().digest_size, 0)
+    checksum = hashlib.sha256(content[:seal])
+    checksum.update(content[start:])
+    if content[seal:start] != checksum.digest():
+        raise ValueError("its checksum is another")
+
+
+def _footer(content: memoryview) -> int:
+    """Where the footer of a Parquet file begins: its length is before the last four bytes."""
+    return max(len(content) - 8 - int.from_bytes(content[-8:-4], "little"), 0)
 
 
 def _uncovered(blocks: list[Block], runs: int) -> Iterator[tuple[int, int]]:

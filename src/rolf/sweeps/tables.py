@@ -83,11 +83,11 @@ class Columns:
         of_policies = list(dict.fromkeys(name for cell in cells for name in cell.policy_grid))
         taken = {*COMMON, *({*of_problems} & {*of_policies})}
         self.of_problems: dict[str, Callable[[Cell], Any]] = {
-            f"problem.{name}" if name in taken else name: _reader("arguments", name)
+            f"problem.{name}" if name in taken else name: _Reader("arguments", name)
             for name in of_problems
         }
         self.of_policies: dict[str, Callable[[Cell], Any]] = {
-            f"policy.{name}" if name in taken else name: _reader("options", name)
+            f"policy.{name}" if name in taken else name: _Reader("options", name)
             for name in of_policies
         }
         self.all: dict[str, Callable[[Cell], Any]] = {
@@ -100,6 +100,11 @@ class Columns:
     def row(self, cell: Cell) -> dict[str, Any]:
         return {name: read(cell) for name, read in self.all.items()}
 
+    def has(self, name: str, cell: Cell) -> bool:
+        """Whether a cell was given a value, be it None."""
+        read = self.all[name]
+        return not isinstance(read, _Reader) or read.name in read.values(cell)
+
     def check(self, argument: str, name: Any) -> str:
         if name not in self.all:
             raise InvalidArgument(argument, name, "one of " + ", ".join(self.all))
@@ -107,10 +112,27 @@ class Columns:
 
     def matches(self, cell: Cell, where: dict[str, Any]) -> bool:
         """Whether a cell has these values; they may be given as text."""
-        values = [(self.all[name](cell), wanted) for name, wanted in where.items()]
-        return all(value == wanted or show(value) == wanted for value, wanted in values)
+        return all(_matches(self.all[name](cell), wanted) for name, wanted in where.items())
 
 
-def _reader(field: str, name: str) -> Callable[[Cell], Any]:
-    """What reads one of the ``arguments`` of a cell's problem, or ``options`` of its policy."""
-    return lambda cell: getattr(cell, field).get(name)
+def _matches(value: Any, wanted: Any) -> bool:
+    if value == wanted or show(value) == wanted:
+        return True
+    try:  # 1e-3 is 0.001
+        return isinstance(value, int | float) and isinstance(wanted, str) and value == float(wanted)
+    except ValueError:
+        return False
+
+
+class _Reader:
+    """Reads one of the ``arguments`` of a cell's problem, or of the ``options`` of its policy."""
+
+    def __init__(self, field: str, name: str) -> None:
+        self.field, self.name = field, name
+
+    def values(self, cell: Cell) -> dict[str, Any]:
+        found: dict[str, Any] = getattr(cell, self.field)
+        return found
+
+    def __call__(self, cell: Cell) -> Any:
+        return self.values(cell).get(self.name)
