@@ -145,6 +145,8 @@ def test_before_there_are_rewards(played):
         for method in METHODS:
             assert_same(remote, local, method, context=WHO)
         assert np.isinf(remote.intervals(context=WHO).to_numpy()).all()
+    ties = played([[1.0, 2.0]] * 80, policy="ucb", rounds=20)
+    assert_same(*ties, "rank")
 
 
 def test_mistakes_are_those_of_a_local_experiment(played):

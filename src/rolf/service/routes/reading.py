@@ -116,13 +116,15 @@ def estimates_in_round(caller: Calling, name: str, question: Question) -> Respon
     with the chances of being the best of some arms."""
     digest = hashlib.sha256(question.model_dump_json().encode()).digest()
 
-    def work(experiment: Experiment) -> Status:
-        return caller.service.results.get(
-            ("estimates", name, experiment.record.tag, digest),
-            lambda: experiment._status_in_round(**dict(question)),
+    def work(experiment: Experiment) -> bytes | memoryview:
+        return (
+            caller.service.results.get(  # many rounds may be kept: a text is smaller than objects
+                ("estimates", name, experiment.record.tag, digest),
+                lambda: _believed(experiment._status_in_round(**dict(question))).body,
+            )
         )
 
-    return _believed(caller.use(name, work))
+    return Response(caller.use(name, work), media_type="application/json")
 
 
 def _believed(now: Status) -> Response:
