@@ -8,6 +8,7 @@ from served import FEATURES
 BODIES = {
     "/v1/experiments": {"name": "made", "features": FEATURES},
     "/v1/experiments/{name}/ask": {},
+    "/v1/experiments/{name}/estimates": {"level": 0.5},
     "/v1/experiments/{name}/tell": {"id": "x-1", "reward": 1.0},
     "/v1/experiments/{name}/correct": {"id": "x-1", "reward": 1.0, "reason": "why not"},
     "/v1/experiments/{name}/learn": {"arms": [0], "rewards": [1.0]},

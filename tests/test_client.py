@@ -166,7 +166,8 @@ def test_a_remote_experiment_is_like_a_local_one(service, features, way):
 
 def test_signatures_are_those_of_a_local_experiment():
     for name in ("ask", "tell", "tell_many", "correct", "learn", "add_arms", "retire_arms", "arms",
-                 "restore_arms", "pause", "resume", "delete", "counts", "waiting"):  # fmt: skip
+                 "restore_arms", "pause", "resume", "delete", "counts", "waiting",
+                 "estimates", "rank", "best", "intervals"):  # fmt: skip
         local = list(inspect.signature(getattr(rolf.Experiment, name)).parameters.values())[1:]
         remote = list(inspect.signature(getattr(rolf.RemoteExperiment, name)).parameters.values())
         assert [str(each) for each in remote[1:]] == [str(each) for each in local], name

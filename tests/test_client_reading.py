@@ -77,10 +77,6 @@ def test_beliefs_before_and_without_rewards(service):
             getattr(local, action)()
         with pytest.raises(ExperimentError, match="ucb has no posterior"):
             getattr(remote, action)()
-    varying = service.create(uuid.uuid4().hex, features=NAMED, policy="linucb-varying")
-    for action in (varying.rank, varying.best, varying.intervals):
-        with pytest.raises(ExperimentError, match="with every ask"):
-            action()
 
 
 def test_the_diagnosis(service):

@@ -151,6 +151,7 @@ def test_a_paused_experiment_decides_nothing(kind):
             handle.ask()
     other.tell(waiting, 1.0)
     assert other.status().paused
+    assert other.best().sum() == pytest.approx(1.0)
     assert "; paused" in str(other.status())
     other.add_arms(FEATURES[:1])
     other.snapshot()

@@ -110,6 +110,10 @@ def test_malformed_bodies(client, routes, body):
         ("tell", {"rewards": []}, ["body.rewards"]),
         ("ask", {"available": ["a", None, [1]]}, ["body.available.1", "body.available.2"]),
         ("ask", {"context": {"age": "old"}}, ["body.context", "body.context.age"]),
+        ("estimates", {"context": {"age": "old"}}, ["body.context", "body.context.age"]),
+        ("estimates", {"available": []}, ["body.available"]),
+        ("estimates", {"level": 1.0, "draws": 0}, ["body.draws", "body.level"]),
+        ("estimates", {"draws": 100_001, "n": 2}, ["body.draws", "body.n"]),
         ("arms", {"arms": [{"arm": "x", "colour": ["red"]}]}, ["body.arms.0.colour"]),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -50,15 +50,9 @@ def ask(
     key: str | None = None,
 ) -> Call[list[Decision]]:
     count = 1 if n is None else whole("n", n, 1, MAX_BATCH)
-    if index_labels(features) is not None:
-        features = yield from _ordered(experiment, features)
-    body = {
-        "available": None if available is None else plain("available", _listed(available)),
-        "features": None if features is None else number_table(features).tolist(),
-        "context": None if context is None else plain_context(context),
-        "distinct": distinct or None,
-    }
-    given = {name: value for name, value in body.items() if value is not None}
+    given = yield from round_given(experiment, available, features, context)
+    if distinct:
+        given["distinct"] = distinct
 
     def request(first: int, size: int) -> Request:
         wanted = given if n is None else {"n": size, **given}
@@ -70,6 +64,20 @@ def ask(
     else:
         answers = [(yield request(0, count))]
     return [_decision(each) for answer in answers for each in answer["decisions"]]
+
+
+def round_given(
+    experiment: RemoteExperiment, available: Any, features: Any, context: Any
+) -> Call[dict[str, Any]]:
+    """What is given of a round, as a request says it."""
+    if index_labels(features) is not None:
+        features = yield from _ordered(experiment, features)
+    body = {
+        "available": None if available is None else plain("available", _listed(available)),
+        "features": None if features is None else number_table(features).tolist(),
+        "context": None if context is None else plain_context(context),
+    }
+    return {name: value for name, value in body.items() if value is not None}
 
 
 def _in_parts(
@@ -100,18 +108,13 @@ def _ordered(experiment: RemoteExperiment, features: Any) -> Call[FloatArray]:
     """The rows of a DataFrame, whose index names the arms, in the order of the arms."""
     known = yield from arms(experiment)
     table = np.array([list(each.features.values()) for each in known], dtype=np.float64)
-    labels = _named([each.arm for each in known])
+    labels = named([each.arm for each in known])
     return Arms(table, labels, list(known[0].features)).round_features(features)
 
 
-def _named(labels: list[Any]) -> list[Any] | None:
+def named(labels: list[Any]) -> list[Any] | None:
     """The names of arms; None if they only have numbers."""
     return None if labels == list(range(len(labels))) else labels
-
-
-def labelled(labels: list[Any], values: FloatArray, columns: Sequence[str] | None = None) -> Any:
-    """Values per arm as a local experiment gives them."""
-    return Arms(np.zeros((len(labels), 0)), _named(labels)).labelled(values, columns)
 
 
 def _listed(available: Any) -> list[Any]:
@@ -279,13 +282,6 @@ def waiting(experiment: RemoteExperiment, most: int = 100) -> Call[Waiting]:
     answer = yield Request("GET", path(experiment.name, "waiting"), params=params)
     decisions = [WaitingDecision(**each) for each in answer["decisions"]]
     return Waiting(decisions, answer["total"], answer["looked_at"])
-
-
-def estimates(experiment: RemoteExperiment) -> Call[Any]:
-    """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
-    answer = yield Request("GET", path(experiment.name, "estimates"))
-    values = np.array([each["estimate"] for each in answer["arms"]], dtype=np.float64)
-    return labelled([each["arm"] for each in answer["arms"]], values)
 
 
 def arms(experiment: RemoteExperiment) -> Call[list[ArmRecord]]:

@@ -144,7 +144,7 @@ class RemoteExperiment(Connected):
     counts, acounts = sent(operations.counts), awaited(operations.counts)
     status, astatus = sent(operations.status), awaited(operations.status)
     waiting, awaiting = sent(operations.waiting), awaited(operations.waiting)
-    estimates, aestimates = sent(operations.estimates), awaited(operations.estimates)
+    estimates, aestimates = sent(beliefs.estimates), awaited(beliefs.estimates)
     arms, aarms = sent(operations.arms), awaited(operations.arms)
     rank, arank = sent(beliefs.rank), awaited(beliefs.rank)
     best, abest = sent(beliefs.best), awaited(beliefs.best)

@@ -102,7 +102,7 @@ class Beliefs(Part):
         draws = whole("draws", draws, 1)
         with self._current() as replica:
             known = self._posterior_policy()._posterior(self._round_features(features, context))
-            arms = replica.roster.available(available)
+            arms = replica.roster.active_among(available)
             return self._arms.labelled(chances_of_best(known, self._arms.count, arms, draws))
 
     def _posterior_policy(self) -> PosteriorPolicy:
@@ -141,6 +141,16 @@ class Beliefs(Part):
             outcomes = read_outcomes(Roster.loads(self._record.features), rows)
         with interrupts_recognised():  # asks need not wait for this
             return status_from(self._record.name, view, control, outcomes)
+
+    def _status_in_round(
+        self, features: Any, context: Any, available: Any, level: float, draws: int
+    ) -> Status:
+        """The status of the arms in a round: ``estimates``, ``intervals`` and ``best`` at once,
+        for which asks need not wait."""
+        with self._current() as replica:
+            view = capture(replica, self._round_features(features, context))
+            arms = None if available is None else replica.roster.active_among(available)
+        return status_from(self._record.name, view, level=level, available=arms, draws=draws)
 
     def counts(self) -> Counts:
         """How many decisions were made and how many rewards told, without any estimates."""

@@ -84,9 +84,13 @@ class Roster:
         return json.dumps(data)
 
     def available(self, labels: Any) -> IntArray:
-        """Positions of the active arms, or of those with these labels."""
+        """Positions of the arms to decide among: the active ones, or those with these labels."""
         if self.paused:
             raise ExperimentPaused("the experiment is paused: it decides nothing until resumed")
+        return self.active_among(labels)
+
+    def active_among(self, labels: Any) -> IntArray:
+        """Positions of the active arms, or of those with these labels."""
         if not self.positions.size:
             raise ExperimentError("all arms are retired: add some before asking")
         if labels is None:

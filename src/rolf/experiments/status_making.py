@@ -18,7 +18,7 @@ from rolf.experiments.timeline import Outcomes, timeline
 from rolf.experiments.uplift import control_shares, logged_uplift, make_uplift, posterior_uplift
 from rolf.policies.catalogue import DEFAULT_POLICY
 from rolf.policies.registry import policy_class
-from rolf.types import FloatArray
+from rolf.types import FloatArray, IntArray
 
 #: draws for the chances of being best
 DRAWS = 10_000
@@ -48,10 +48,21 @@ def _model_of(view: View) -> tuple[str | None, list[str]]:
 
 
 def status_from(
-    name: str, view: View, control: Any = None, outcomes: Outcomes | None = None
+    name: str,
+    view: View,
+    control: Any = None,
+    outcomes: Outcomes | None = None,
+    *,
+    level: float = LEVEL,
+    available: IntArray | None = None,
+    draws: int = DRAWS,
 ) -> Status:
-    """The status of an experiment, computed from what was copied and, if given, from its log."""
+    """The status of an experiment, computed from what was copied and, if given, from its log.
+
+    ``level`` is that of the arms' intervals; the best arm is one of the available ones.
+    """
     roster, count = view.roster, view.roster.arms.count
+    rivals = roster.positions if available is None else available
     position = None if control is None else roster.arms.position(control, "control")
     varying = policy_class(view.policy).varying
     unknown: list[Any] = [None] * count
@@ -68,9 +79,9 @@ def status_from(
             known = known_posterior(*beliefs, view.features)
             posterior_of = view.policy if view.belief is not None else DEFAULT_POLICY
             posterior_means = believed.tolist()
-            ends = intervals(known, count, LEVEL).tolist()
-            if roster.positions.size:
-                best = chances_of_best(known, count, roster.positions, DRAWS).tolist()
+            ends = intervals(known, count, level).tolist()
+            if rivals.size:
+                best = chances_of_best(known, count, rivals, draws).tolist()
             shares = control_shares(position, roster.active)
             if known is not None and not varying and any(view.asked) and shares is not None:
                 numbers = posterior_uplift(known, view.asked, shares, LEVEL, believed)

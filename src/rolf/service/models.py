@@ -8,12 +8,16 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstrai
 
 from rolf.checks import MAX_BATCH, MAX_FEATURE, MAX_KEY, MAX_REWARD
 from rolf.experiments.past import MAX_SOURCE
+from rolf.experiments.status import LEVEL
+from rolf.experiments.status_making import DRAWS
 from rolf.experiments.telling import MAX_REASON
 from rolf.policies.catalogue import CATALOG
 from rolf.service.keys import Scope
 
 #: characters of a name of an arm, a column or an option, and of a cell
 MAX_TEXT = 1_000
+#: draws from a posterior
+MAX_DRAWS = 100_000
 NO_NULL = r"^[^\x00]*$"
 
 Name: TypeAlias = Annotated[
@@ -78,14 +82,28 @@ class Creation(Form):
     reward_after: Annotated[float, Field(gt=0.0, le=1e12)] | None = None
 
 
-class Ask(Form):
-    """What to decide: how often, among which arms, in which context."""
+class Round(Form):
+    """A round: among which arms, with which features, in which context."""
 
-    n: Annotated[int, Field(ge=1, le=MAX_BATCH)] | None = None
     available: Annotated[list[Label], Field(min_length=1)] | None = None
     features: Table | None = None
     context: Context | None = None
+
+
+class Ask(Round):
+    """What to decide: how often, among which arms, in which context."""
+
+    n: Annotated[int, Field(ge=1, le=MAX_BATCH)] | None = None
     distinct: bool = False
+
+
+class Question(Round):
+    """What is to be said about the arms in a round."""
+
+    level: Annotated[float, Field(gt=0.0, lt=1.0, description="Of the intervals.")] = LEVEL
+    draws: Annotated[
+        int, Field(ge=1, le=MAX_DRAWS, description="For the chances of being best.")
+    ] = DRAWS
 
 
 class Told(Form):
@@ -236,6 +254,10 @@ class Estimate(BaseModel):
 class Estimates(BaseModel):
     """What is believed about all arms."""
 
+    policy: str
+    posterior_of: str | None = Field(
+        description="The policy whose posterior all but `estimate` comes from, if there is one."
+    )
     arms: list[Estimate]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import hashlib
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from rolf.experiments.storage.base import log_rows
 from rolf.experiments.timeline import read_outcomes
 from rolf.experiments.waiting import LATEST, Waiting
 from rolf.service.core import Calling, Route, answer, needs
-from rolf.service.models import Estimates
+from rolf.service.models import Estimates, Question
 from rolf.service.models_status import DiagnosisShown, StatusShown, WaitingShown
 
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
@@ -107,10 +107,31 @@ def estimates(caller: Calling, name: str) -> Response:
             ("status", name, experiment.record.tag, None, False), experiment.status
         )
 
-    now = caller.use(name, work)
+    return _believed(caller.use(name, work))
+
+
+@router.post("/estimates", response_model=Estimates, openapi_extra=needs("read"))
+def estimates_in_round(caller: Calling, name: str, question: Question) -> Response:
+    """The same in a round: with its features or in its context, at another level of the intervals,
+    with the chances of being the best of some arms."""
+    digest = hashlib.sha256(question.model_dump_json().encode()).digest()
+
+    def work(experiment: Experiment) -> bytes | memoryview:
+        return (
+            caller.service.results.get(  # many rounds may be kept: a text is smaller than objects
+                ("estimates", name, experiment.record.tag, digest),
+                lambda: _believed(experiment._status_in_round(**dict(question))).body,
+            )
+        )
+
+    return Response(caller.use(name, work), media_type="application/json")
+
+
+def _believed(now: Status) -> Response:
+    """What a status says about the arms."""
     fields = ("arm", "active", "estimate", "posterior_mean", "low", "high", "best")
-    rows = [asdict(arm) for arm in now.arms]
-    return answer({"arms": [{field: row[field] for field in fields} for row in rows]})
+    arms = [{field: getattr(arm, field) for field in fields} for arm in now.arms]
+    return answer({"policy": now.policy, "posterior_of": now.posterior_of, "arms": arms})
 
 
 @router.get("/diagnosis", response_model=DiagnosisShown, openapi_extra=needs("read"))
