@@ -310,3 +310,26 @@ def test_the_features_of_a_round_may_hold_text(tmp_path):
     assert arms.round_features(frame).tolist() == [[7, 0, 1], [6, 0, 1], [5, 0, 0]]
     with pytest.raises(InvalidArgument, match="rows that name all arms"):
         arms.round_features(frame.iloc[:2])
+
+
+@pytest.mark.parametrize("form", ["parquet", "pandas", "nullable", "polars"])
+def test_numbers_that_come_as_numbers(form, tmp_path):
+    """A median for those that are missing, and wrong ones as they are written."""
+    values = [1.5, None, 2.5, 4.0]
+    frame = pandas.DataFrame({"arm": list("abcd"), "width": values, "none": [None] * 4})
+    frame = frame.astype({"width": "Float64" if form == "nullable" else float, "none": float})
+
+    def table():
+        if form == "parquet":
+            frame.to_parquet(tmp_path / "arms.parquet", index=False)
+            return tmp_path / "arms.parquet"
+        return polars.from_pandas(frame) if form == "polars" else frame
+
+    with pytest.warns(RolfWarning) as notes:
+        arms = read_arms(table())
+    assert arms.features.tolist() == [[1.5, 0.0], [2.5, 1.0], [2.5, 0.0], [4.0, 0.0]]
+    assert arms.columns == ["width", "width=missing"]
+    assert sorted("all its cells are empty" in str(note.message) for note in notes) == [False, True]
+    frame.loc[3, "width"] = 1e300
+    with pytest.raises(InvalidArgument, match=r"width: got '1e\+300 in row \d', wanted"):
+        read_arms(table())

@@ -60,23 +60,22 @@ class Quantity(Column):
     fill: float | None = None
     missing: int = 0
 
-    def values(self, cells: Sequence[Any]) -> list[float]:
+    def values(self, cells: Sequence[Any]) -> Sequence[float]:
         """The numbers in cells of which none is missing; not a number for what is none."""
         raise NotImplementedError
 
     def fitted(self, cells: Sequence[Any], refuse: bool) -> Quantity:
         """The same column with what stands in for its missing cells."""
-        there = present(cells)
-        good = [each for each in self.values(there) if math.isfinite(each)]
-        fill = None if refuse or not good else float(np.median(good))
-        return replace(self, fill=fill, missing=len(cells) - len(there))
+        values = np.array(self.values(present(cells)))
+        good = values[np.isfinite(values)]
+        fill = None if refuse or not good.size else float(np.median(good))
+        return replace(self, fill=fill, missing=len(cells) - values.size)
 
     def apply(self, cells: Sequence[Any], report: Report, known: Collection[str] | None) -> Columns:
-        blank = [i for i, cell in enumerate(cells) if is_blank(cell, BLANKS)]
-        read = dict.fromkeys(blank, math.nan if self.fill is None else self.fill)
-        there = [i for i in range(len(cells)) if i not in read]
-        read |= zip(there, self.values([cells[i] for i in there]), strict=True)
-        wrong = {i: cells[i] for i in range(len(cells)) if not abs(read[i]) <= MAX_FEATURE}
+        blank = missing(cells)
+        read = np.full(len(cells), math.nan if self.fill is None else self.fill)
+        read[np.delete(np.arange(len(cells)), blank)] = self.values(present(cells))
+        wrong = {i: cells[i] for i in np.flatnonzero(~(np.abs(read) <= MAX_FEATURE)).tolist()}
         report.wrong_cells(self.name, wrong, self.wanted)
         marker = f"{self.name}={MISSING}"
         marked = self.fill is not None and self.missing > 0
@@ -87,7 +86,7 @@ class Quantity(Column):
             if marked and (known is None or marker in known):
                 text += f", and marked by the column {marker}"
             report.note(self.name, text)
-        columns = {self.name: np.array([read[i] for i in range(len(cells))])}
+        columns = {self.name: read}
         if marked:
             columns[marker] = np.isin(np.arange(len(cells)), blank).astype(np.float64)
         return columns
@@ -127,7 +126,9 @@ class Number(Quantity):
         mark = " with a decimal comma" if self.mark == "," else ""
         return f"a number{mark}{f' in {self.unit}' if self.unit else ''} in every row"
 
-    def values(self, cells: Sequence[Any]) -> list[float]:
+    def values(self, cells: Sequence[Any]) -> Sequence[float]:
+        if isinstance(cells, np.ndarray):
+            return cells
         amounts = {i: parsing.amount(cell) for i, cell in enumerate(cells) if isinstance(cell, str)}
         digits = [each[0] for each in amounts.values() if each is not None]
         mark = parsing.decimal_mark(digits, self.mark)
@@ -210,9 +211,18 @@ def _typed(cell: Any) -> float:
     return math.nan if value is None else value
 
 
-def present(cells: Sequence[Any]) -> list[Any]:
+def present(cells: Sequence[Any]) -> Sequence[Any]:
     """The cells that are not missing."""
+    if isinstance(cells, np.ndarray):
+        return cells[~np.isnan(cells)]
     return [cell for cell in cells if not is_blank(cell, BLANKS)]
+
+
+def missing(cells: Sequence[Any]) -> list[int]:
+    """The positions of the cells that are missing."""
+    if isinstance(cells, np.ndarray):
+        return np.flatnonzero(np.isnan(cells)).tolist()
+    return [i for i, cell in enumerate(cells) if is_blank(cell, BLANKS)]
 
 
 # --- text --------------------------------------------------------------------------------------

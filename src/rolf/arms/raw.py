@@ -48,7 +48,8 @@ class Report:
     def wrong_cells(self, column: str, cells: Mapping[int, Any], wanted: str) -> None:
         """Cells of a column, by their positions, that it must not have."""
         rows: dict[str, list[int]] = {}
-        for i, value in cells.items():
+        for i, cell in cells.items():
+            value = cell.item() if isinstance(cell, np.generic) else cell
             rows.setdefault("nothing" if is_blank(value) else repr(value), []).append(i)
         if rows:
             shown = [f"{value} in {self._rows(places)}" for value, places in rows.items()]
@@ -81,9 +82,12 @@ class Report:
 
 @dataclass(frozen=True)
 class RawTable:
-    """The cells of a table of arms, column by column."""
+    """The cells of a table of arms, column by column.
 
-    columns: dict[str, list[Any]]  # without the one that names the arms
+    What comes as numbers with decimals is an array, in which those that are missing are NaN.
+    """
+
+    columns: dict[str, Sequence[Any]]  # without the one that names the arms
     key: str | None  # the column that names the arms; None for the index
     labels: list[Any]
     report: Report
@@ -100,7 +104,7 @@ class _Source:
     """A table before it is known what names its arms."""
 
     name: str
-    columns: dict[str, list[Any]]
+    columns: dict[str, Sequence[Any]]
     rows: Sequence[int]
     index: list[Any] | None = None  # of a DataFrame
     index_column: str | None = None  # the index of a DataFrame in a file
@@ -139,6 +143,8 @@ def read_raw(
     }
     _check_labels(report, chosen or "the index")
     for name, cells in list(columns.items()):
+        if isinstance(cells, np.ndarray):
+            continue
         if nested := {i: cell for i, cell in enumerate(cells) if isinstance(cell, NESTED)}:
             report.wrong_cells(name, nested, "numbers, text or dates")
             columns[name] = [None] * len(cells)
@@ -181,7 +187,7 @@ def _file(path: Path) -> _Source:
         index = (table.schema.pandas_metadata or {}).get("index_columns", [])
         named = [name for name in index if name in table.column_names]
         check_columns(str(path), table.column_names)
-        columns = {name: table.column(name).to_pylist() for name in table.column_names}
+        columns = {name: _cells(table.column(name)) for name in table.column_names}
         rows = range(2, table.num_rows + 2)
         return _Source(str(path), columns, rows, index_column=named[0] if named else None)
     with reading_errors(path):
@@ -201,6 +207,15 @@ def _file(path: Path) -> _Source:
     return _Source(str(path), dict(kept), cells.numbers, cells=cells, notes=notes)
 
 
+def _cells(column: Any) -> Sequence[Any]:
+    """The cells of a column of Parquet."""
+    from pyarrow import types
+
+    decimal = types.is_floating(column.type)
+    cells: Sequence[Any] = column.to_numpy().astype(float) if decimal else column.to_pylist()
+    return cells
+
+
 # --- DataFrames --------------------------------------------------------------------------------
 
 
@@ -209,16 +224,21 @@ def is_frame(features: Any) -> bool:
     return all(hasattr(features, name) for name in ("to_numpy", "columns", "dtypes"))
 
 
-def frame_columns(frame: Any, places: Iterable[int] | None = None) -> dict[str, list[Any]]:
+def frame_columns(frame: Any, places: Iterable[int] | None = None) -> dict[str, Sequence[Any]]:
     """The cells of a DataFrame, or of some of its columns; None for those that are missing."""
     names = [str(name) for name in frame.columns]
     check_columns(FRAME, names)
-    columns = {}
+    columns: dict[str, Sequence[Any]] = {}
     for i, name in enumerate(names) if places is None else ((i, names[i]) for i in places):
         if not hasattr(frame, "index"):
-            columns[name] = frame[name].to_list()
+            column = frame[name]
+            decimal = column.dtype.is_float()
+            columns[name] = column.to_numpy().astype(float) if decimal else column.to_list()
             continue
         column = frame.iloc[:, i]
+        if getattr(column.dtype, "kind", "") == "f":
+            columns[name] = column.to_numpy(float, na_value=np.nan)
+            continue
         pairs = zip(column.tolist(), column.isna().tolist(), strict=True)
         columns[name] = [None if missing else value for value, missing in pairs]
     return columns
@@ -237,9 +257,8 @@ def _frame(frame: Any) -> _Source:
 
 def _records(rows: list[dict[str, Any]]) -> _Source:
     """Rows by column, as JSON has them; a column that a row does not have is empty there."""
-    columns: dict[str, list[Any]] = {name: [] for row in rows for name in row}
-    for name, cells in columns.items():
-        cells += [row.get(name) for row in rows]
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns: dict[str, Sequence[Any]] = {name: [row.get(name) for row in rows] for name in names}
     return _Source(FRAME, columns, range(len(rows)), list(range(len(rows))))
 
 
@@ -270,7 +289,7 @@ def _key(table: _Source, features: Collection[str] | None) -> str | None:
     return first
 
 
-def named_by_column(columns: dict[str, list[Any]]) -> bool:
+def named_by_column(columns: dict[str, Sequence[Any]]) -> bool:
     """Whether a column of a DataFrame names the arms if its index only counts."""
     source = _Source(FRAME, columns, ())
     return any(name in KEY_COLUMNS for name in columns) or bool(_ids(source, columns, None))
@@ -304,7 +323,7 @@ def may_be_id(name: str) -> bool:
 def is_id(name: str, cells: Sequence[Any]) -> bool:
     """Whether a column holds ids: a different text per arm, or different whole numbers under a
     name such as SKU."""
-    if any(is_blank(cell) for cell in cells):
+    if isinstance(cells, np.ndarray) or any(is_blank(cell) for cell in cells):
         return False
     texts = [str(cell).strip() for cell in cells]
     if len(set(texts)) < len(texts):

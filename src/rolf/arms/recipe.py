@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
 from rolf.arms import parsing
 from rolf.arms.kinds import (
     OTHER,
@@ -192,9 +194,14 @@ def _usual_mark(raw: RawTable) -> str:
     return "." if votes["."] > votes[","] else ","
 
 
+def _amounts(cells: Sequence[Any]) -> list[tuple[str, str]]:
+    """Of numbers that are text, the digits and the unit."""
+    texts = [] if isinstance(cells, np.ndarray) else [each for each in cells if _is_text(each)]
+    return [each for each in map(parsing.amount, texts) if each is not None]
+
+
 def _digits(cells: Sequence[Any]) -> list[str]:
-    amounts = [parsing.amount(cell) for cell in cells if isinstance(cell, str)]
-    return [each[0] for each in amounts if each is not None]
+    return [digits for digits, _ in _amounts(cells)]
 
 
 @dataclass(frozen=True)
@@ -208,8 +215,10 @@ class _Fit:
 
     def column(self, name: str, cells: Sequence[Any], categorical: bool) -> Column:
         there = present(cells)
-        if not there:
+        if len(there) == 0:
             return self._left_out(name, "all its cells are empty")
+        if isinstance(cells, np.ndarray):
+            return self._number(name, cells)
         if all(_is_truth(cell) for cell in there):
             return Flag(name).fitted(cells, self.refuse)
         if is_id(name, cells):
@@ -230,8 +239,7 @@ class _Fit:
         return LeftOut(name, reason)
 
     def _number(self, name: str, cells: Sequence[Any]) -> Column:
-        amounts = [parsing.amount(cell) for cell in cells if isinstance(cell, str)]
-        units = Counter(each[1] for each in amounts if each is not None)
+        units = Counter(unit for _, unit in _amounts(cells))
         currencies = [unit for unit, _ in units.most_common() if unit not in ("", PERCENT)]
         unit = currencies[0] if currencies else ""
         if units[PERCENT] >= sum(units.values()) - units[PERCENT]:
