@@ -166,6 +166,7 @@ def test_the_same_source_counts_once(url):
     assert again.status().history == 8
     assert current_state(again) == folded_state(again)
 
+
 @pytest.mark.parametrize("name", CATALOG)
 def test_a_source_is_known_when_there_are_more_arms(name, tmp_path):
     """Also to an experiment that was exported and imported."""

@@ -43,10 +43,35 @@ def test_the_same_key_gives_the_same_decisions(kind):
 def test_a_key_is_for_one_request(kind):
     experiment = create_experiment(make_url(kind), policy="ucb")
     experiment.ask(key="a")
-    for different in ({"n": 1}, {"n": 2}, {"available": [1]}):
+    for different in ({"n": 2}, {"available": [1]}, {"distinct": True}):
         with pytest.raises(DifferentRequest, match="something else"):
             experiment.ask(key="a", **different)
     assert experiment.counts().asked == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        ({}, {"n": 1}),
+        ({"available": [0, 2, 1]}, {"available": {2, 1, 0}}),
+        ({"available": np.array([1, 0])}, {"available": [0.0, 1]}),
+        ({"context": {"age": 1}}, {"context": {"age": 1.0}}),
+    ],
+)
+def test_the_same_in_other_words_is_one_request(first, again):
+    context = ["age"] if "context" in first else None
+    experiment = create_experiment(make_url("memory"), policy=None, context=context)
+    decision = experiment.ask(key="a", **first)
+    assert experiment.ask(key="a", **again) in (decision, [decision])
+    assert experiment.counts().asked == 1
+
+
+def test_booleans_that_choose_arms_keep_their_order():
+    experiment = create_experiment(make_url("memory"), policy="ucb")
+    mask = np.arange(len(FEATURES)) == 1
+    experiment.ask(key="a", available=mask)
+    with pytest.raises(DifferentRequest):
+        experiment.ask(key="a", available=mask[::-1])
 
 
 @pytest.mark.parametrize("key", ["", "\n", "a" * 256, 7, "\ud800", b"a"])

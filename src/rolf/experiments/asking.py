@@ -41,7 +41,7 @@ class Asking:
         if key is not None:
             self.request = Request(
                 key,
-                n=n,
+                n=self.count,
                 available=self.available,
                 features=features,
                 context=context,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from rolf.checks import is_text
@@ -25,12 +25,15 @@ FIRST = 2**62
 class Request:
     """A key, and what is asked for with it, as digests."""
 
-    def __init__(self, key: Any, **arguments: Any) -> None:
+    def __init__(self, key: Any, *, available: Any = None, **others: Any) -> None:
         good = isinstance(key, str) and key and key.isprintable() and is_text(key)
         if not good or len(key) > MAX_KEY:
             raise InvalidArgument("key", key, f"some text, up to {MAX_KEY} characters")
         self.key = _digest(key)
-        self.arguments = _digest(json.dumps(arguments, sort_keys=True, default=plain))
+        arguments = {**others, "available": _in_order(available)}
+        text = json.dumps(arguments, sort_keys=True, default=plain)
+        as_numbers = json.loads(text, parse_int=float)  # 1 and 1.0 ask for the same
+        self.arguments = _digest(json.dumps(as_numbers, sort_keys=True))
         # Two keys in a billion may share one of these numbers, but hardly all of them.
         parts = (self.key[start : start + 16] for start in range(0, 64, 16))
         self.numbers = [FIRST + int(part, 16) % FIRST for part in parts]
@@ -86,6 +89,14 @@ def answers(store: Store, record: Record, requests: Sequence[Request]) -> dict[R
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _in_order(available: Any) -> Any:
+    """The arms to choose from, in an order of their own: a set has another in every process."""
+    if isinstance(available, str) or not isinstance(available, Iterable):
+        return available
+    listed = available.tolist() if hasattr(available, "tolist") else list(available)
+    return listed if any(isinstance(each, bool) for each in listed) else sorted(listed, key=repr)
 
 
 def plain(value: Any) -> Any:
