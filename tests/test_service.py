@@ -329,6 +329,29 @@ def test_an_experiment_that_others_delete_and_create_again():
             assert client.ask().status_code == 200
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_what_a_deleted_experiment_would_refuse_another_of_its_name_does(kind):
+    """The service has the old one open when another process puts a new one in its place."""
+    url = make_url(kind)
+    with service(url=url) as client:
+
+        def replaced(**settings):
+            rolf.delete_experiment(url, "one", confirm="one")
+            return rolf.open_experiment(url, "one", **settings)
+
+        client.make(policy="beta-ts")
+        assert client.ask().status_code == 200
+        with replaced(features=ROWS, policy="ucb") as other:
+            decision = other.ask()
+            assert client.tell({"id": decision.id}, 5.0).json()["new"] == 1
+        client.post("/v1/experiments/one/pause")
+        problem(client.ask(), 409, "paused")
+        with replaced(features=FEATURES, policy="ucb"):
+            assert client.ask().status_code == 200
+        with replaced(features=ROWS, policy="ucb"):
+            assert client.ask(available=["a"]).status_code == 200
+
+
 def test_experiments_that_are_not_in_memory_are_opened_again():
     with service(max_open=2) as client:
         for name in "abcde":
