@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import rolf
-from helpers import FEATURES
-from rolf.errors import DifferentRequest, ExperimentPaused, InvalidArgument
+from helpers import FEATURES, delete_decisions
+from rolf.errors import DifferentRequest, ExperimentPaused, InvalidArgument, UnknownExperiment
 from rolf.experiments import requests
 from rolf.experiments.storage.base import DECISION, REQUEST
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
@@ -149,6 +149,16 @@ def test_processes_that_ask_at_the_same_time_get_the_same(kind):
     with rolf.open_experiment(url, "one") as experiment:
         kinds = [row.kind for row in experiment.log()]
     assert kinds.count(DECISION) == kinds.count(REQUEST) == 40
+
+
+@shared_stores
+def test_a_request_whose_decisions_are_being_deleted(kind):
+    experiment = create_experiment(make_url(kind), policy="ucb")
+    experiment.ask(key="a")
+    experiment.pause()
+    delete_decisions(experiment)
+    with pytest.raises(UnknownExperiment):
+        experiment.ask(key="a")
 
 
 def test_an_exported_log_does_without_requests(tmp_path):

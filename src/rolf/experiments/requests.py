@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from rolf.checks import is_text
-from rolf.errors import DifferentRequest, InvalidArgument
-from rolf.experiments.storage.base import DECISION, REQUEST, Record, Row, Store
+from rolf.errors import DifferentRequest, InvalidArgument, UnusableStorage
+from rolf.experiments.storage.base import DECISION, REQUEST, Record, Row, Store, check_exists
 
 #: characters of a key
 MAX_KEY = 255
@@ -82,6 +82,9 @@ def answers(store: Store, record: Record, requests: Sequence[Request]) -> dict[R
     wanted = sorted({number for place in places.values() for number in place})
     rows = (Row(*row) for row in store.find(record.id, wanted)) if wanted else ()
     decisions = {row.number: row for row in rows if row.kind == DECISION}
+    if len(decisions) < len(wanted):
+        check_exists(store, record)
+        raise UnusableStorage(f"experiment {record.name!r} is damaged (decisions are missing)")
     return out | {
         request: [decisions[number] for number in place] for request, place in places.items()
     }

@@ -30,7 +30,10 @@ def stream_log(experiment: Experiment, format: str) -> Iterator[str]:
         if not rows:
             check_exists(store, record)
         numbers = [row[2] for row in rows if row[1] == DECISION]
-        logged = joined(sorted(Row(*row) for row in store.find(record.id, numbers)))
+        found = sorted(Row(*row) for row in store.find(record.id, numbers))
+        if sum(row.kind == DECISION for row in found) < len(numbers):
+            check_exists(store, record)
+        logged = joined(found)
         columns = decision_columns(logged, roster, record.tag)
         columns.setdefault("corrections", [None] * len(logged))
         if policy.context is not None:
