@@ -56,6 +56,8 @@ class Roster:
             good = good and is_text(str(label))
             if not good or (isinstance(label, float) and not math.isfinite(label)):
                 raise InvalidArgument("features", label, "arms named by text or numbers")
+        if len(set(map(str, arms.labels))) < arms.count:  # files of logs have names as text
+            raise InvalidArgument("features", arms.labels, "arms whose names differ as text")
         if reading is None:
             return cls(arms)
         return cls(arms, source=features, notes=reading.notes)
@@ -111,8 +113,8 @@ class Roster:
         if rows.named != self.arms.named:
             expected = "a DataFrame whose index names them" if self.arms.named else "no names"
             raise InvalidArgument("features", rows.labels, f"new arms with {expected}")
-        taken = set(self.arms.labels)
-        if rows.named and (known := [label for label in rows.labels if label in taken]):
+        taken = {*self.arms.labels, *map(str, self.arms.labels)}
+        if rows.named and (known := [x for x in rows.labels if x in taken or str(x) in taken]):
             raise InvalidArgument("features", known, "arms that are new")
         labels = rows.labels if rows.named else None
         return {"add": {"labels": labels, "features": rows.features.tolist()}}

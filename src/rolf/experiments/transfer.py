@@ -90,6 +90,8 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
         columns |= context_columns(logged, policy.context)
     elif policy.varying:
         columns |= round_columns(logged, roster)
+    if not all(_is_plain(label) for label in roster.arms.labels):
+        columns |= {name: list(map(str, columns[name])) for name in ("arm", "greedy", "pseudo")}
     table = pa.table(columns)
     settings: dict[str, Any] = {
         "policy": record.policy,
@@ -208,6 +210,11 @@ def context_columns(logged: list[Logged], context: Context) -> dict[str, list[fl
         f"{CONTEXT}{name}": [entries[place] for entries in rounds]
         for place, name in enumerate(context.names)
     }
+
+
+def _is_plain(label: Any) -> bool:
+    """Whether a file gives the name of an arm back as it is, and not 2.0 as 2."""
+    return isinstance(label, str) or (isinstance(label, int) and abs(label) < 2**63)
 
 
 def _column_labels(roster: Roster) -> list[Any]:
