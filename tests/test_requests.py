@@ -66,6 +66,13 @@ def test_the_same_in_other_words_is_one_request(first, again):
     assert experiment.counts().asked == 1
 
 
+@pytest.mark.parametrize("context", [{("age",): 1.0}, {1: 2.0, "age": 3.0}, {"age": {"age"}}])
+def test_a_key_leaves_what_is_wrong_to_the_ask(context):
+    experiment = create_experiment(make_url("memory"), policy=None, context=["age"])
+    with pytest.raises(InvalidArgument, match="context"):
+        experiment.ask(key="a", context=context)
+
+
 def test_booleans_that_choose_arms_keep_their_order():
     experiment = create_experiment(make_url("memory"), policy="ucb")
     mask = np.arange(len(FEATURES)) == 1

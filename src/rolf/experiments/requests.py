@@ -31,7 +31,10 @@ class Request:
             raise InvalidArgument("key", key, f"some text, up to {MAX_KEY} characters")
         self.key = _digest(key)
         arguments = {**others, "available": _in_order(available)}
-        text = json.dumps(arguments, sort_keys=True, default=plain)
+        try:
+            text = json.dumps(arguments, sort_keys=True, default=plain)
+        except (TypeError, ValueError):  # whoever decides will say what is wrong with it
+            text = json.dumps(repr(arguments))
         as_numbers = json.loads(text, parse_int=float)  # 1 and 1.0 ask for the same
         self.arguments = _digest(json.dumps(as_numbers, sort_keys=True))
         # Two keys in a billion may share one of these numbers, but hardly all of them.
