@@ -83,6 +83,17 @@ def test_of_those_who_create_at_the_same_time_one_is_first(client):
     assert sorted(answers) == [200] * 7 + [201]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"horizon": 1000, "explore": 0.5}, {"context": 2}, {"context": ["age"], "horizon": 2**53}],
+)
+def test_options_are_what_was_sent(client, options):
+    policy = "rolf-bayes-varying" if "context" in options else "rolf-bayes"
+    name = f"options {len(str(options))}"
+    made = client.make(name, policy=policy, options=options)["options"]
+    assert {option: made[option] for option in options} == options
+
+
 def test_arms_may_have_text_and_gaps(client):
     rows = [*ROWS, {"arm": "d", "colour": "green", "width": None}]
     created = client.make("gaps", arms=rows, features=None)

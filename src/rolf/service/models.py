@@ -39,7 +39,7 @@ Context: TypeAlias = Annotated[
     Field(description="The entries of the context, by name or in order."),
 ]
 Option: TypeAlias = Annotated[
-    bool | Feature | Text | list[Text | Feature] | None,
+    bool | Whole | Feature | Text | list[Text | Whole | Feature] | None,
     Field(description="As in the documentation of the policy."),
 ]
 Id: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[!-~]+$")]
