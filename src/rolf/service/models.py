@@ -33,7 +33,7 @@ Table: TypeAlias = Annotated[
     list[Annotated[list[Feature], Field(min_length=1, max_length=1_000)]],
     Field(description="A row of numbers per arm."),
 ]
-Cell: TypeAlias = bool | Feature | Text | None
+Cell: TypeAlias = bool | Whole | Feature | Text | None
 Context: TypeAlias = Annotated[
     dict[Text, Feature] | list[Feature],
     Field(description="The entries of the context, by name or in order."),
