@@ -52,7 +52,7 @@ async def ask(
         key=idempotency_key,
     )
     await caller.queue(name, asking)
-    caller.service.metrics.decisions.inc(asking.count)
+    caller.service.metrics.decisions.inc(asking.new)
     return answer({"decisions": [decision.to_dict() for decision in asking.decisions]})
 
 
