@@ -88,3 +88,11 @@ def count_appends(experiment, monkeypatch):
 
     monkeypatch.setattr(experiment._store, "append", counted)
     return sizes
+
+
+def delete_decisions(experiment):
+    """What a process that deletes an experiment has done by now: rewards and requests are left."""
+    store, id = experiment._store, experiment.record.id
+    store._delete(id)
+    sql = "DELETE FROM rolf_log WHERE experiment = ? AND kind = 1 RETURNING 1"
+    store._change(lambda execute: execute(sql, (id,)))

@@ -265,6 +265,18 @@ def test_arms_with_names_and_cells(service, tmp_path):
 # --- keys and arguments ---
 
 
+def test_an_ask_with_a_key_is_the_same_request_for_a_local_experiment(service, running):
+    remote = new(service, NAMED, context=["age"])
+    local = rolf.open_experiment(running.storage, remote.name)
+    wanted = {"context": {"age": 1}, "available": {"a", "b", "c"}}
+    for first, second in ((remote, local), (local, remote)):
+        key = uuid.uuid4().hex
+        assert first.ask(key=key, **wanted) == second.ask(key=key, **wanted)
+        key = uuid.uuid4().hex
+        assert first.ask(2, key=key, **wanted) == second.ask(2, key=key, **wanted)
+    local.close()
+
+
 def test_keys(running, monkeypatch):
     monkeypatch.delenv("ROLF_KEY", raising=False)
     experiment = new(rolf.connect(running.url, running.key), policy="ucb")

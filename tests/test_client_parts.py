@@ -61,3 +61,13 @@ def test_what_cannot_be_split_says_how_much_is_too_much(connected):
     assert len(experiment.ask(70, key="visit-2")) == 70
     assert experiment.counts() == (70, 0)
     assert experiment._line.part == 1_000  # a body too large says nothing of the numbers
+
+
+def test_decisions_that_store_large_features_are_asked_for_in_parts(connected):
+    table = [[0.5] * 200] * 20
+    experiment = connected.create("wide", features=table, policy="linucb-varying")
+    with pytest.raises(RequestTooLarge, match=r"280000 numbers .* up to 70000 at a time"):
+        experiment.ask(70, features=table, key="visit-1")
+    assert len(experiment.ask(70, features=table)) == 70
+    assert experiment.counts() == (70, 0)
+    assert experiment._line.part == 1_000

@@ -85,6 +85,10 @@ TABLES = {
     ),
     "rows without arm": [{"w": 1}, {"w": 2.5}, {"w": 3}],
     "rows with ids": [{"sku": f"x{w}", "w": w} for w in WIDTHS],
+    "ids that are numbers": pandas.DataFrame(
+        {"sku": range(10**9, 10**9 + 8), "w": np.arange(8) ** 1.5, "c": list("xyxyxyxy")},
+        index=range(100, 108),
+    ),
     "rows with decimals": [{"arm": w, "w": w} for w in WIDTHS],
     "rows with numbers and text": [{"arm": 1, "w": 1}, {"arm": "x", "w": 2}],
     "the same name twice": [{"arm": "x", "w": 1}, {"arm": "x", "w": 2}],

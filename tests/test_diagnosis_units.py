@@ -75,6 +75,13 @@ def test_the_largest_rewards(size):
     assert [part.mean for part in once.arms] == pytest.approx(rewards[:ARMS].tolist())
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_one_arm_with_huge_mistakes_that_cancel(seed):
+    features, arms, rewards = log(seed)
+    rewards[:2], arms[:2] = (1e100, -1e100), 0
+    assert str(diagnose(features, arms, rewards))  # a warning would be an error
+
+
 @pytest.mark.parametrize("sizes", [(1.0, 1e90), (1e90, 1.0), (1e-90, 1e-90), (0.0, 1e-90)])
 def test_parts_of_a_log_may_have_rewards_of_different_sizes(tmp_path, sizes):
     features, arms, rewards = log()

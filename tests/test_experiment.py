@@ -100,9 +100,16 @@ def test_arms_and_names_that_are_refused(url):
     varying = create_experiment(url, "two", policy="rolf-varying")
     with pytest.raises(InvalidArgument, match="every ask"):
         varying.update_features(FEATURES)
-    for wrong in ("", " x", 3):
+    for wrong in ("", " x", 3, "x" * 501):
         with pytest.raises(InvalidArgument, match="name"):
             create_experiment(url, wrong)
+
+
+def test_any_database_takes_the_longest_name(url):
+    rng = np.random.default_rng(0)
+    name = "".join(map(chr, rng.integers(0x20000, 0x2A6D0, 500)))  # four bytes each
+    create_experiment(url, name).close()
+    assert rolf.list_experiments(url) == [name]
 
 
 def test_draws_depend_on_seed_and_number_alone(url):

@@ -167,7 +167,7 @@ def test_a_database_that_fails_is_everybodys_error(monkeypatch):
     experiment.tell(decision, 1.0)
     assert experiment.counts() == (1, 1)
     rolf.delete_experiment(url, "one", confirm="one")
-    askings = [Asking(), Asking(key="k")]
+    askings = [Asking(), Asking(key="k"), Asking(available=["added meanwhile"])]
     experiment.serve_each(askings)
     for asking in askings:
         with pytest.raises(UnknownExperiment):

@@ -165,6 +165,21 @@ def test_the_same_source_counts_once(url):
     assert current_state(again) == folded_state(again)
 
 
+@pytest.mark.parametrize("name", CATALOG)
+def test_a_source_is_known_when_there_are_more_arms(name, tmp_path):
+    """Also to an experiment that was exported and imported."""
+    experiment = create_experiment(make_url("sqlite"), policy=name)
+    past = {"arms": PAST_ARMS, "rewards": PAST_REWARDS, **past_features(experiment)}
+    assert experiment.learn(source="spring", **past) == PAST_ARMS.size
+    experiment.add_arms(FEATURES[:1] + 0.5)
+    assert experiment.learn(source="spring", **past) == 0
+    with pytest.raises(ExperimentError, match="other rounds"):
+        experiment.learn(source="spring", **{**past, "rewards": 0.5 * PAST_REWARDS})
+    rolf.export_log(experiment, tmp_path / "log.parquet")
+    copy = rolf.import_log(make_url("sqlite"), "copy", tmp_path / "log.parquet")
+    assert copy.learn(source="spring", **past) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import rolf
-from helpers import FEATURES
-from rolf.errors import DifferentRequest, ExperimentPaused, InvalidArgument
+from helpers import FEATURES, delete_decisions
+from rolf.errors import DifferentRequest, ExperimentPaused, InvalidArgument, UnknownExperiment
 from rolf.experiments import requests
 from rolf.experiments.storage.base import DECISION, REQUEST
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
@@ -43,10 +43,42 @@ def test_the_same_key_gives_the_same_decisions(kind):
 def test_a_key_is_for_one_request(kind):
     experiment = create_experiment(make_url(kind), policy="ucb")
     experiment.ask(key="a")
-    for different in ({"n": 1}, {"n": 2}, {"available": [1]}):
+    for different in ({"n": 2}, {"available": [1]}, {"distinct": True}):
         with pytest.raises(DifferentRequest, match="something else"):
             experiment.ask(key="a", **different)
     assert experiment.counts().asked == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        ({}, {"n": 1}),
+        ({"available": [0, 2, 1]}, {"available": {2, 1, 0}}),
+        ({"available": np.array([1, 0])}, {"available": [0.0, 1]}),
+        ({"context": {"age": 1}}, {"context": {"age": 1.0}}),
+    ],
+)
+def test_the_same_in_other_words_is_one_request(first, again):
+    context = ["age"] if "context" in first else None
+    experiment = create_experiment(make_url("memory"), policy=None, context=context)
+    decision = experiment.ask(key="a", **first)
+    assert experiment.ask(key="a", **again) in (decision, [decision])
+    assert experiment.counts().asked == 1
+
+
+@pytest.mark.parametrize("context", [{("age",): 1.0}, {1: 2.0, "age": 3.0}, {"age": {"age"}}])
+def test_a_key_leaves_what_is_wrong_to_the_ask(context):
+    experiment = create_experiment(make_url("memory"), policy=None, context=["age"])
+    with pytest.raises(InvalidArgument, match="context"):
+        experiment.ask(key="a", context=context)
+
+
+def test_booleans_that_choose_arms_keep_their_order():
+    experiment = create_experiment(make_url("memory"), policy="ucb")
+    mask = np.arange(len(FEATURES)) == 1
+    experiment.ask(key="a", available=mask)
+    with pytest.raises(DifferentRequest):
+        experiment.ask(key="a", available=mask[::-1])
 
 
 @pytest.mark.parametrize("key", ["", "\n", "a" * 256, 7, "\ud800", b"a"])
@@ -126,13 +158,27 @@ def test_processes_that_ask_at_the_same_time_get_the_same(kind):
     assert kinds.count(DECISION) == kinds.count(REQUEST) == 40
 
 
-def test_an_exported_log_does_without_requests(tmp_path):
+@shared_stores
+def test_a_request_whose_decisions_are_being_deleted(kind):
+    experiment = create_experiment(make_url(kind), policy="ucb")
+    experiment.ask(key="a")
+    experiment.pause()
+    delete_decisions(experiment)
+    with pytest.raises(UnknownExperiment):
+        experiment.ask(key="a")
+
+
+def test_an_exported_log_does_without_requests_but_not_without_a_pause(tmp_path):
     url = make_url("sqlite")
     experiment = create_experiment(url, policy="ucb")
     play(experiment, 5)
     experiment.ask(2, key="a")
+    experiment.pause()
     assert rolf.export_log(experiment, tmp_path / "log.parquet") == 7
-    rolf.import_log(url, "copy", tmp_path / "log.parquet")
+    copy = rolf.import_log(url, "copy", tmp_path / "log.parquet")
+    assert copy.paused
+    copy.resume()
+    assert not rolf.open_experiment(url, "copy").paused
     assert rolf.open_experiment(url, "copy").counts() == experiment.counts()
     assert experiment.status(timeline=True).timeline
 

@@ -83,16 +83,31 @@ def test_of_those_who_create_at_the_same_time_one_is_first(client):
     assert sorted(answers) == [200] * 7 + [201]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"horizon": 1000, "explore": 0.5}, {"context": 2}, {"context": ["age"], "horizon": 2**53}],
+)
+def test_options_are_what_was_sent(client, options):
+    policy = "rolf-bayes-varying" if "context" in options else "rolf-bayes"
+    name = f"options {len(str(options))}"
+    made = client.make(name, policy=policy, options=options)["options"]
+    assert {option: made[option] for option in options} == options
+
+
 def test_arms_may_have_text_and_gaps(client):
     rows = [*ROWS, {"arm": "d", "colour": "green", "width": None}]
     created = client.make("gaps", arms=rows, features=None)
     assert "w" in created["notes"][0]
     assert "is empty" in created["notes"][0]
+    url = client.app.state.service.settings.storage
+    with rolf.open_experiment(url, "gaps") as other:
+        other.ask()  # so that the arms are added at the second attempt
     more = {"arms": [{"arm": "e", "width": 3.0, "colour": "mauve"}]}
     added = client.post("/v1/experiments/gaps/arms", json=more)
     assert added.status_code == 201
     assert added.json()["added"] == ["e"]
-    assert "mauve" in added.json()["notes"][0]
+    [note] = added.json()["notes"]
+    assert "mauve" in note
     arms = client.get("/v1/experiments/gaps/arms").json()["arms"]
     assert [arm["arm"] for arm in arms] == ["a", "b", "c", "d", "e"]
 
@@ -327,6 +342,29 @@ def test_an_experiment_that_others_delete_and_create_again():
             decision = other.ask()
             assert client.tell({"id": decision.id}, 1.0).json()["new"] == 1
             assert client.ask().status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_what_a_deleted_experiment_would_refuse_another_of_its_name_does(kind):
+    """The service has the old one open when another process puts a new one in its place."""
+    url = make_url(kind)
+    with service(url=url) as client:
+
+        def replaced(**settings):
+            rolf.delete_experiment(url, "one", confirm="one")
+            return rolf.open_experiment(url, "one", **settings)
+
+        client.make(policy="beta-ts")
+        assert client.ask().status_code == 200
+        with replaced(features=ROWS, policy="ucb") as other:
+            decision = other.ask()
+            assert client.tell({"id": decision.id}, 5.0).json()["new"] == 1
+        client.post("/v1/experiments/one/pause")
+        problem(client.ask(), 409, "paused")
+        with replaced(features=FEATURES, policy="ucb"):
+            assert client.ask().status_code == 200
+        with replaced(features=ROWS, policy="ucb"):
+            assert client.ask(available=["a"]).status_code == 200
 
 
 def test_experiments_that_are_not_in_memory_are_opened_again():

@@ -39,7 +39,8 @@ def test_health_readiness_and_metrics():
         assert nobody.get("/readyz").json() == {"status": "ok"}
         problem(nobody.get("/metrics"), 401, "unauthorized")
         client.make()
-        [decision] = client.ask().json()["decisions"]
+        for _ in range(2):
+            [decision] = client.ask(key="visit").json()["decisions"]
         client.tell(decision, 1.0)
         client.tell(decision, 1.0)
         client.tell(decision, 2.0)

@@ -10,13 +10,15 @@ import httpx
 import pytest
 
 import rolf
+from helpers import delete_decisions
+from rolf.errors import UnknownExperiment
 from rolf.experiments.backup import fill_experiment
 from rolf.experiments.storage.base import PART
 from rolf.experiments.streaming import stream_log
 from rolf.policies import warm
 from rolf.service import settings
 from rolf.service.logs import _is_news
-from rolf.testing.storage import create_experiment, decision_row
+from rolf.testing.storage import create_experiment, decision_row, play
 from served import problem, service, wait_until
 from stores import make_url
 
@@ -73,6 +75,20 @@ def test_a_log_of_an_experiment_that_is_deleted_meanwhile(monkeypatch, caplog, n
     lines = [each for each in caplog.records if each.levelname != "INFO" and _is_news(each)]
     assert [each.msg for each in lines] == ["cut off"] * (parts == 3)
     assert not any(each.exc_info for each in lines)
+
+
+def test_a_log_whose_decisions_are_being_deleted(monkeypatch):
+    experiment = create_experiment(make_url("sqlite"), policy="ucb")
+    play(experiment, 5)
+    find = experiment._store.find
+
+    def find_after_deletion(*arguments):
+        delete_decisions(experiment)
+        return find(*arguments)
+
+    monkeypatch.setattr(experiment._store, "find", find_after_deletion)
+    with pytest.raises(UnknownExperiment):
+        list(stream_log(experiment, "jsonl"))
 
 
 def test_a_client_that_does_not_read_is_left():

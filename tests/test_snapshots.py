@@ -148,6 +148,12 @@ def test_rows_of_every_kind_fit_a_snapshot(url):
     assert kinds == {REQUEST, DECISION, REWARD, DEFAULT, CHANGE, HISTORY, CORRECTION}
 
 
+def test_a_zero_with_a_sign_is_a_zero(url):
+    experiment = create_experiment(url)
+    experiment.tell(experiment.ask(), -0.0)
+    assert current_state(experiment) == folded_state(experiment)
+
+
 def test_a_snapshot_of_another_format_is_replaced(url, monkeypatch):
     experiment, store, id, snapshot = saved(url, 20)
     for version in ("", "0.1.0", str(FORMAT - 1), str(FORMAT + 1)):

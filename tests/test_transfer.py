@@ -7,6 +7,7 @@ import json
 import uuid
 
 import numpy as np
+import pandas
 import pyarrow.parquet as pq
 import pytest
 
@@ -123,6 +124,32 @@ def test_names_of_several_types_are_exported_as_text(tmp_path):
     again = import_log(url, "again", file)
     assert contents(again) == contents(experiment)
     assert again.roster().arms.labels == experiment.roster().arms.labels
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("names", [[1.0, 9.99, 1e300], [1, 2.5, "x"], [10**20, 2, 3]])
+def test_arms_named_by_numbers_are_imported_as_they_were(names, kind, tmp_path):
+    arms = pandas.DataFrame(FEATURES[:3], index=pandas.Index(names, dtype=object))
+    experiment = create_experiment("memory://named", uuid.uuid4().hex, features=arms, policy="ucb")
+    experiment.tell_many({decision.id: 1.0 for decision in experiment.ask(9)})
+    file = tmp_path / f"log.{kind}"
+    export_log(experiment, file)
+    settings = {} if kind == "parquet" else {"features": arms, "policy": "ucb"}
+    again = import_log("memory://named", uuid.uuid4().hex, file, **settings)
+    assert contents(again) == contents(experiment)
+    assert again.roster().arms.labels == names
+
+
+def test_names_that_are_the_same_as_text_are_refused():
+    """A log could not tell them apart."""
+    two = pandas.DataFrame(FEATURES[:2], index=pandas.Index([3, "3"], dtype=object))
+    with pytest.raises(InvalidArgument, match="differ as text"):
+        create_experiment("memory://text", features=two)
+    for known, new in ((3, "3"), ("3", 3)):
+        arms = pandas.DataFrame(FEATURES[:2], index=pandas.Index([known, "x"], dtype=object))
+        experiment = create_experiment("memory://text", uuid.uuid4().hex, features=arms)
+        with pytest.raises(InvalidArgument, match="arms that are new"):
+            experiment.add_arms(pandas.DataFrame(FEATURES[2:3], index=[new]))
 
 
 def test_rounds_before_an_arm_was_added_have_no_features_of_it(tmp_path):

@@ -68,7 +68,7 @@ def as_number(reward: Any) -> float:
         raise InvalidArgument("reward", reward, "a finite number")
     if abs(value) > MAX_REWARD:
         raise InvalidArgument("reward", reward, f"a number of size up to {MAX_REWARD:g}")
-    return value
+    return value + 0.0  # no zero has a sign: SQLite keeps none
 
 
 def vector(argument: str, values: Any, per: str, count: int | None = None) -> FloatArray:

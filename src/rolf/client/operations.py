@@ -60,7 +60,7 @@ def ask(
         return Request("POST", path(experiment.name, "ask"), wanted, headers=headers)
 
     if key is None and not distinct:
-        answers = yield from _in_parts(experiment, count, request)
+        answers = yield from _in_parts(experiment, count, request, remember=features is None)
     else:
         answers = [(yield request(0, count))]
     return [_decision(each) for answer in answers for each in answer["decisions"]]
@@ -81,11 +81,15 @@ def round_given(
 
 
 def _in_parts(
-    experiment: RemoteExperiment, count: int, request: Callable[[int, int], Request]
+    experiment: RemoteExperiment,
+    count: int,
+    request: Callable[[int, int], Request],
+    remember: bool = True,
 ) -> Call[list[Any]]:
     """The answers about so many things, as many at a time as the service takes.
 
-    ``request`` makes the request about some of them: the first, and how many.
+    ``request`` makes the request about some of them: the first, and how many; ``remember``: how
+    many it may be does not depend on what they are.
     """
     line, answers, first = experiment._line, [], 0
     part = line.part
@@ -98,7 +102,8 @@ def _in_parts(
                 raise
             part = (size + 1) // 2
             continue
-        line.part = min(part, line.part)
+        if remember:
+            line.part = min(part, line.part)
         answers.append(answer)
         first += size
     return answers

@@ -17,6 +17,7 @@ it is itself uncertain (credibility, with the kurtosis of the rewards).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -122,9 +123,10 @@ def noise_of(columns: FloatArray, moments: Moments) -> FloatArray:
     along = fit - weight @ fit
     line = np.full(counts.size, pooled)
     if (length := float(weight @ along**2)) > 1e-24 * float(np.abs(fit).max()) ** 2:
-        slope = float((weight * along) @ variances) / length
-        error = uncertainty * pooled**2 * float(weight @ along**2) / freedom.sum() / length**2
-        kept = max(0.0, 1.0 - 2.0 * error / slope**2) if slope else 0.0
+        along /= math.sqrt(length)  # however small: what is squared below is of the variances' size
+        slope = float((weight * along) @ variances)
+        error = uncertainty * pooled**2 / freedom.sum()
+        kept = max(0.0, 1.0 - 2.0 * error / slope**2) if slope**2 else 0.0
         line = np.maximum(pooled + kept * slope * along, 0.1 * pooled)
     sampling = uncertainty / np.maximum(freedom, 1.0) * line**2
     excess = max(0.0, float(weight @ ((variances - line) ** 2 - sampling)))

@@ -38,7 +38,7 @@ class Asking:
         if key is not None:
             self.request = Request(
                 key,
-                n=n,
+                n=self.count,
                 available=self.available,
                 features=features,
                 context=context,
@@ -46,6 +46,7 @@ class Asking:
             )
         self.chosen: list[int] = []
         self.decisions: list[Decision] = []
+        self.new = 0  # how many were not on record
         self.error: RolfError | None = None
 
     @property
@@ -130,6 +131,7 @@ class Asks(Part):
             self._live.remember(rows)
             asking.decisions += [self._decision(row) for row in rows]
             asking.chosen += [row.arm for row in rows]
+            asking.new += sum(row.seq == 0 for row in rows)  # others were read from the log
         return bool(added)
 
     def _choose(self, asking: Asking, number: int, most: int, now: float) -> list[Row]:

@@ -78,6 +78,8 @@ def recorded_roster(path: str | Path, recorded: Mapping[str, Any]) -> Roster:
         "active": [True] * rows if active is None else active,
         "categories": _categories(path, data),
     }
+    if data.get("paused") is True:
+        checked["paused"] = True
     if data.get("recipe") is not None:
         checked["recipe"] = Recipe.from_dict(data["recipe"], f"{path}: recipe").to_dict()
     return Roster.loads(json.dumps(checked))

@@ -32,6 +32,9 @@ from rolf.policies.catalogue import DEFAULT_POLICY, DEFAULT_VARYING
 from rolf.policies.contract import check_choose
 from rolf.policies.registry import check_options, policy_class, policy_name
 
+#: characters of the name of an experiment: PostgreSQL's index has room for no more
+MAX_NAME = 500
+
 
 def open_experiment(
     url: str,
@@ -175,9 +178,11 @@ def default_policy(options: Mapping[str, Any]) -> str:
 
 
 def _checked_name(name: Any) -> str:
-    if not isinstance(name, str) or not name or name != name.strip() or not name.isprintable():
-        raise InvalidArgument("name", name, "some text, without blanks around it")
-    return name
+    good = isinstance(name, str) and name and name == name.strip() and name.isprintable()
+    if not good or len(name) > MAX_NAME:
+        expected = f"some text, up to {MAX_NAME} characters, without blanks around it"
+        raise InvalidArgument("name", name, expected)
+    return str(name)
 
 
 class _Settings(NamedTuple):

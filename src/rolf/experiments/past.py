@@ -36,10 +36,14 @@ Rounds: TypeAlias = tuple[IntArray, FloatArray, FloatArray | None]
 
 
 class Past(NamedTuple):
-    """A history: totals per arm, and each of its rounds where the policy needs them."""
+    """A history: totals per arm, and each of its rounds where the policy needs them.
+
+    ``uniform``: the chances of its rounds were not given, and are those of the arms of the moment.
+    """
 
     totals: ArmTotals
     rounds: History | None
+    uniform: bool
 
     @classmethod
     def checked(
@@ -63,7 +67,7 @@ class Past(NamedTuple):
         history = History(positions, values, rows, chances)
         totals = arm_totals(arms.count, history, float(values[0]))
         kept = can_learn(learn_totals, policy.params)
-        return cls(totals, None if kept else history)
+        return cls(totals, None if kept else history, probabilities is None)
 
     @classmethod
     def gathered(cls, policy: Policy, arms: Arms, parts: Iterable[Rounds]) -> Past | None:
@@ -91,7 +95,7 @@ class Past(NamedTuple):
         if not size:
             return None
         rounds = History(*map(np.concatenate, zip(*kept, strict=True))) if whole else None
-        return cls(ArmTotals(counts, sums, squares, level), rounds)
+        return cls(ArmTotals(counts, sums, squares, level), rounds, uniform=True)
 
     @property
     def size(self) -> int:
@@ -127,6 +131,7 @@ class Past(NamedTuple):
         }
         if self.rounds is not None:
             data["rounds"] = [pack(each) for each in self.rounds]
+            data["uniform"] = self.uniform
         text = json.dumps({**data, "digest": digest(data)})
         if len(text) > MAX_CHARACTERS:
             raise too_large(self.size)
@@ -142,6 +147,7 @@ class Past(NamedTuple):
         return cls(
             ArmTotals(columns[0], columns[1], columns[2], float(data["level"])),
             None if rounds is None else History(*(unpack(each) for each in rounds)),
+            bool(data.get("uniform", False)),
         )
 
 
@@ -152,8 +158,10 @@ def too_large(rounds: int) -> InvalidArgument:
 
 
 def digest(data: dict[str, Any]) -> str:
-    """By which the same history is recognised."""
+    """By which the same history is recognised, also when there are more arms."""
     known = {key: value for key, value in data.items() if key not in ("source", "digest")}
+    if known.get("uniform"):
+        known["rounds"] = known["rounds"][:-1]  # without the chances, which depend on the arms
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
 

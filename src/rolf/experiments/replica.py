@@ -55,14 +55,15 @@ class Corrected(Exception):
 def earlier_corrections(rows: Iterable[LogRow]) -> dict[int, Row]:
     """The rewards to be corrected from the start: the latest correction of each decision, up to
     the last one that calls for it."""
-    latest: dict[int, Row] = {}
+    since: dict[int, Row] = {}  # the last one that calls for it
     known: dict[int, Row] = {}
     for row in rows:
         if row[1] == CORRECTION:
             correction = Row(*row)
-            latest[correction.number] = correction
+            since[correction.number] = correction
             if correction.details["refold"]:
-                known = dict(latest)
+                known |= since
+                since.clear()
     return known
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from rolf.checks import MAX_KEY, is_text
-from rolf.errors import DifferentRequest, InvalidArgument
-from rolf.experiments.storage.base import DECISION, REQUEST, Record, Row, Store
+from rolf.errors import DifferentRequest, InvalidArgument, UnusableStorage
+from rolf.experiments.storage.base import DECISION, REQUEST, Record, Row, Store, check_exists
 
 #: the numbers of requests start here, far above those of decisions
 FIRST = 2**62
@@ -23,12 +23,18 @@ FIRST = 2**62
 class Request:
     """A key, and what is asked for with it, as digests."""
 
-    def __init__(self, key: Any, **arguments: Any) -> None:
+    def __init__(self, key: Any, *, available: Any = None, **others: Any) -> None:
         good = isinstance(key, str) and key and key.isprintable() and is_text(key)
         if not good or len(key) > MAX_KEY:
             raise InvalidArgument("key", key, f"some text, up to {MAX_KEY} characters")
         self.key = _digest(key)
-        self.arguments = _digest(json.dumps(arguments, sort_keys=True, default=plain))
+        arguments = {**others, "available": _in_order(available)}
+        try:
+            text = json.dumps(arguments, sort_keys=True, default=plain)
+        except (TypeError, ValueError):  # whoever decides will say what is wrong with it
+            text = json.dumps(repr(arguments))
+        as_numbers = json.loads(text, parse_int=float)  # 1 and 1.0 ask for the same
+        self.arguments = _digest(json.dumps(as_numbers, sort_keys=True))
         # Two keys in a billion may share one of these numbers, but hardly all of them.
         parts = (self.key[start : start + 16] for start in range(0, 64, 16))
         self.numbers = [FIRST + int(part, 16) % FIRST for part in parts]
@@ -77,6 +83,9 @@ def answers(store: Store, record: Record, requests: Sequence[Request]) -> dict[R
     wanted = sorted({number for place in places.values() for number in place})
     rows = (Row(*row) for row in store.find(record.id, wanted)) if wanted else ()
     decisions = {row.number: row for row in rows if row.kind == DECISION}
+    if len(decisions) < len(wanted):
+        check_exists(store, record)
+        raise UnusableStorage(f"experiment {record.name!r} is damaged (decisions are missing)")
     return out | {
         request: [decisions[number] for number in place] for request, place in places.items()
     }
@@ -84,6 +93,14 @@ def answers(store: Store, record: Record, requests: Sequence[Request]) -> dict[R
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _in_order(available: Any) -> Any:
+    """The arms to choose from, in an order of their own: a set has another in every process."""
+    if isinstance(available, str) or not isinstance(available, Iterable):
+        return available
+    listed = available.tolist() if hasattr(available, "tolist") else list(available)
+    return listed if any(isinstance(each, bool) for each in listed) else sorted(listed, key=repr)
 
 
 def plain(value: Any) -> Any:

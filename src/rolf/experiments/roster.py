@@ -50,6 +50,8 @@ class Roster:
         reading = understand(features, missing=missing) if is_table(features) else None
         arms = Arms.read(features) if reading is None else reading.arms
         check_names(arms.labels)
+        if len(set(map(str, arms.labels))) < arms.count:  # files of logs have names as text
+            raise InvalidArgument("features", arms.labels, "arms whose names differ as text")
         if reading is None:
             return cls(arms)
         return cls(arms, source=features, notes=reading.notes)
@@ -109,8 +111,8 @@ class Roster:
         if rows.named != self.arms.named:
             expected = "a DataFrame whose index names them" if self.arms.named else "no names"
             raise InvalidArgument("features", rows.labels, f"new arms with {expected}")
-        taken = set(self.arms.labels)
-        if rows.named and (known := [label for label in rows.labels if label in taken]):
+        taken = {*self.arms.labels, *map(str, self.arms.labels)}
+        if rows.named and (known := [x for x in rows.labels if x in taken or str(x) in taken]):
             raise InvalidArgument("features", known, "arms that are new")
         labels = rows.labels if rows.named else None
         return {"add": {"labels": labels, "features": rows.features.tolist()}}

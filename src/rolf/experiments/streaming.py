@@ -30,8 +30,10 @@ def stream_log(experiment: Experiment, format: str) -> Iterator[str]:
         if not rows:
             check_exists(store, record)
         numbers = [row[2] for row in rows if row[1] == DECISION]
-        logged = joined(sorted(Row(*row) for row in store.find(record.id, numbers)))
-        columns = columns_of(logged, policy, roster, record.tag, corrections=True)
+        found = sorted(Row(*row) for row in store.find(record.id, numbers))
+        if sum(row.kind == DECISION for row in found) < len(numbers):
+            check_exists(store, record)
+        columns = columns_of(joined(found), policy, roster, record.tag, corrections=True)
         yield _csv(columns, header) if format == "csv" else _json(columns)
         header = False
         after += len(rows)

@@ -34,7 +34,7 @@ class Together(Asks, Rewards):
                     self._tell(good)
         except RolfError as error:
             for asking in askings:
-                if asking.waits:
+                if len(asking.decisions) < asking.count:  # what was wrong with it may be outdated
                     asking.error = error
             for telling in good:
                 telling.error = telling.error or error

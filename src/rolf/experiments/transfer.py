@@ -82,7 +82,10 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
     logged, roster, histories = _collect(experiment)
     corrected = any(each.corrections for each in logged)
     policy = experiment._replica.policy
-    table = pa.table(columns_of(logged, policy, roster, record.tag, corrections=corrected))
+    columns = columns_of(logged, policy, roster, record.tag, corrections=corrected)
+    if not all(_is_plain(label) for label in roster.arms.labels):
+        columns |= {name: list(map(str, columns[name])) for name in ("arm", "greedy", "pseudo")}
+    table = pa.table(columns)
     settings: dict[str, Any] = {
         "policy": record.policy,
         "options": json.loads(record.options),
@@ -207,6 +210,11 @@ def _context_columns(logged: list[Logged], context: Context) -> dict[str, list[f
         f"{CONTEXT}{name}": [entries[place] for entries in rounds]
         for place, name in enumerate(context.names)
     }
+
+
+def _is_plain(label: Any) -> bool:
+    """Whether a file gives the name of an arm back as it is, and not 2.0 as 2."""
+    return isinstance(label, str) or (isinstance(label, int) and abs(label) < 2**63)
 
 
 def _column_labels(roster: Roster) -> list[Any]:

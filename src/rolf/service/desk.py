@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
-from rolf.errors import RolfError, StorageError, UnknownDecision, UnknownExperiment
+from rolf.errors import RolfError, StorageError, UnknownExperiment
 from rolf.experiments.asking import Asking
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.storage.base import Key, Record, Store, check_exists
@@ -165,7 +165,7 @@ class Desk:
             )
             for job in left:
                 job.error = job.work.error
-            if any(isinstance(job.error, UnknownDecision | UnknownExperiment) for job in left):
+            if any(job.error and not isinstance(job.error, StorageError) for job in left):
                 _check_exists(self._handles.store, experiment.record, left)
 
         try:
@@ -183,13 +183,12 @@ class Desk:
 
 
 def _check_exists(store: Store, record: Record, jobs: Sequence[Job]) -> None:
-    """Raise if the experiment is gone; another of the same name may know these decisions."""
+    """Raise if the experiment is gone; another of the same name may do what this one refused."""
     try:
         check_exists(store, record)
     except UnknownExperiment as error:
         for job in jobs:
-            if isinstance(job.error, UnknownDecision):
-                job.error = error
+            job.error = job.error and error
         raise
 
 

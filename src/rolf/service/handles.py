@@ -102,7 +102,8 @@ class Handles:
         with self._warnings, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RolfWarning)
             yield notes
-        notes += [str(each.message) for each in caught if issubclass(each.category, RolfWarning)]
+        ours = (str(each.message) for each in caught if issubclass(each.category, RolfWarning))
+        notes += dict.fromkeys(ours)  # once, also if it took two attempts
 
     def warm_up(self) -> None:
         """Compile, or load, what the policies of experiments call, before anybody waits."""

@@ -38,13 +38,13 @@ Table: TypeAlias = Annotated[
     list[Annotated[list[Feature], Field(min_length=1, max_length=1_000)]],
     Field(description="A row of numbers per arm."),
 ]
-Cell: TypeAlias = bool | Feature | Text | None
+Cell: TypeAlias = bool | Whole | Feature | Text | None
 Context: TypeAlias = Annotated[
     dict[Text, Feature] | list[Feature],
     Field(description="The entries of the context, by name or in order."),
 ]
 Option: TypeAlias = Annotated[
-    bool | Feature | Text | list[Text | Feature] | None,
+    bool | Whole | Feature | Text | list[Text | Whole | Feature] | None,
     Field(description="As in the documentation of the policy."),
 ]
 Id: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[!-~]+$")]

@@ -40,6 +40,9 @@ async def ask(
     another instance.
     """
     check_size(caller, wanted.n or 1, "decisions")
+    if wanted.features is not None and wanted.n is not None and wanted.n > 1:
+        stored = wanted.n * sum(map(len, wanted.features))  # by each decision
+        check_size(caller, stored, "numbers in the features of all decisions", 1_000)
     asking = Asking(
         wanted.n or 1,
         wanted.available,
@@ -49,7 +52,7 @@ async def ask(
         key=idempotency_key,
     )
     await caller.queue(name, asking)
-    caller.service.metrics.decisions.inc(asking.count)
+    caller.service.metrics.decisions.inc(asking.new)
     return answer({"decisions": [decision.to_dict() for decision in asking.decisions]})
 
 
