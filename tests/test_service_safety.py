@@ -16,7 +16,7 @@ from rolf.experiments.storage.urls import connect
 from rolf.service.keys import SCOPES, check_key, new_key
 from rolf.service.limits import Buckets
 from rolf.service.settings import Settings
-from served import make_key, problem, service
+from served import make_key, problem, service, wait_until
 from stores import make_url
 
 # --- keys --------------------------------------------------------------------------------------
@@ -138,8 +138,12 @@ def test_a_key_in_the_wrong_place_is_not_logged(client, caplog):
         sender.get("/v1/whoami", headers={"X-Request-Id": key})
         sender.get(f"/v1/experiments/{'x' * 300}")
         sender.post("/v1/experiments", json={"name": key, "features": [[1.0], [0.0]]})
-    lines = [each.fields for each in caplog.records if each.msg == "request"]
-    assert len(lines) == 18
+
+    def requests():
+        return [each.fields for each in caplog.records if each.msg == "request"]
+
+    wait_until(lambda: len(requests()) == 18)  # a line is written after the answer
+    lines = requests()
     assert secret not in json.dumps(lines)
     named = [line["experiment"] for line in lines if "experiment" in line]
     assert len(named) == 5  # strangers write nothing of their own
