@@ -48,6 +48,7 @@ def server():
     started.server.cleanup()
 
 
+@pytest.mark.slow
 def test_every_call_ends(server):
     experiment = create_experiment(server.url, "calls", policy="ucb", timeout=0.5)
     play(experiment, 3)

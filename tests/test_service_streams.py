@@ -33,6 +33,7 @@ def long_log(url):
     short.close()
 
 
+@pytest.mark.slow
 def test_a_log_is_exported_a_part_at_a_time():
     url = make_url("sqlite")
     long_log(url)

@@ -48,6 +48,7 @@ def test_slates_of_an_experiment(name):
     assert sorted(arm.plays for arm in status.arms) == [0, 0, 1, 1, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_probability_is_that_of_the_arm_at_its_place():
     """Counted over many slates, given the arm at the first place."""
     firsts, seconds, stated = Counter(), Counter(), {}
