@@ -225,23 +225,27 @@ def is_frame(features: Any) -> bool:
 
 
 def frame_columns(frame: Any, places: Iterable[int] | None = None) -> dict[str, Sequence[Any]]:
-    """The cells of a DataFrame, or of some of its columns; None for those that are missing."""
+    """The cells of a DataFrame, or of some of its columns, as in a ``RawTable``."""
     names = [str(name) for name in frame.columns]
     check_columns(FRAME, names)
-    columns: dict[str, Sequence[Any]] = {}
-    for i, name in enumerate(names) if places is None else ((i, names[i]) for i in places):
-        if not hasattr(frame, "index"):
-            column = frame[name]
-            decimal = column.dtype.is_float()
-            columns[name] = column.to_numpy().astype(float) if decimal else column.to_list()
-            continue
-        column = frame.iloc[:, i]
-        if getattr(column.dtype, "kind", "") == "f":
-            columns[name] = column.to_numpy(float, na_value=np.nan)
-            continue
-        pairs = zip(column.tolist(), column.isna().tolist(), strict=True)
-        columns[name] = [None if missing else value for value, missing in pairs]
-    return columns
+    chosen = range(len(names)) if places is None else places
+    if hasattr(frame, "index"):
+        return {names[i]: _pandas_cells(frame.iloc[:, i]) for i in chosen}
+    return {names[i]: _polars_cells(frame[names[i]]) for i in chosen}
+
+
+def _pandas_cells(column: Any) -> Sequence[Any]:
+    if getattr(column.dtype, "kind", "") == "f":
+        numbers: Sequence[Any] = column.to_numpy(float, na_value=np.nan)
+        return numbers
+    pairs = zip(column.tolist(), column.isna().tolist(), strict=True)
+    return [None if missing else value for value, missing in pairs]
+
+
+def _polars_cells(column: Any) -> Sequence[Any]:
+    decimal = column.dtype.is_float()
+    cells: Sequence[Any] = column.to_numpy().astype(float) if decimal else column.to_list()
+    return cells
 
 
 def _frame(frame: Any) -> _Source:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -75,8 +74,9 @@ class Workers(NamedTuple):
     def leaves_cores(self, tasks: int, rows: int) -> bool:
         """Whether so few tasks leave cores of this machine idle, and have rows that are worth
         one."""
-        jobs = os.cpu_count() if self.jobs is None else self.jobs
-        return self.here and rows >= FEW and tasks < (jobs or 1)
+        from joblib import cpu_count
+
+        return self.here and rows >= FEW and tasks < (self.jobs or cpu_count())
 
     def results(
         self, function: Callable[[Task], Result], tasks: Sequence[Task], rows: int

@@ -12,7 +12,6 @@ from rolf.arms.table import Arms
 from rolf.checks import between, whole
 from rolf.client.exchange import Call, Request
 from rolf.client.operations import named, path, round_given
-from rolf.errors import ExperimentError
 from rolf.types import FloatArray
 
 if TYPE_CHECKING:
@@ -53,7 +52,9 @@ def best(
     known = yield from _believed(experiment, features, context, available, **more)
     _check_posterior(known)
     if not any(each["active"] for each in known["arms"]):
-        raise ExperimentError("all arms are retired: add some before asking")
+        from rolf.experiments.roster import all_retired
+
+        raise all_retired()
     return _labelled(known, _column(known, "best"))
 
 
@@ -103,10 +104,9 @@ def _labelled(
 
 def _check_posterior(known: dict[str, Any]) -> None:
     if known["posterior_of"] != known["policy"]:
-        raise ExperimentError(
-            f"{known['policy']} has no posterior, from which this follows; "
-            "status() shows that of RoLF-Bayes given the same rewards"
-        )
+        from rolf.experiments.beliefs import no_posterior
+
+        raise no_posterior(known["policy"])
 
 
 def diagnosis(experiment: RemoteExperiment, *, level: float = 0.95) -> Call[Diagnosis]:

@@ -108,10 +108,7 @@ class Beliefs(Part):
     def _posterior_policy(self) -> PosteriorPolicy:
         policy = self._replica.policy
         if not isinstance(policy, PosteriorPolicy):
-            raise ExperimentError(
-                f"{self._replica.record.policy} has no posterior, from which this follows; "
-                "status() shows that of RoLF-Bayes given the same rewards"
-            )
+            raise no_posterior(self._replica.record.policy)
         return policy
 
     def status(
@@ -180,3 +177,10 @@ def interrupts_recognised() -> Iterator[None]:
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from error
         raise
+
+
+def no_posterior(policy: str) -> ExperimentError:
+    return ExperimentError(
+        f"{policy} has no posterior, from which this follows; "
+        "status() shows that of RoLF-Bayes given the same rewards"
+    )

@@ -94,7 +94,7 @@ class Roster:
     def active_among(self, labels: Any) -> IntArray:
         """Positions of the active arms, or of those with these labels."""
         if not self.positions.size:
-            raise ExperimentError("all arms are retired: add some before asking")
+            raise all_retired()
         if labels is None:
             return self.positions
         positions = self.arms.subset(labels)
@@ -238,3 +238,7 @@ def _difference(recorded: Arms, other: Arms) -> str:
             if was != now:
                 return f"arm {label!r}, column {column}: {was} there, {now} here"
     return ""
+
+
+def all_retired() -> ExperimentError:
+    return ExperimentError("all arms are retired: add some before asking")

@@ -115,9 +115,10 @@ class Store:
 
         path = self._cell(key) / block.name
         try:
-            _check_seal(path.read_bytes())
+            content = path.read_bytes()
+            _check_seal(content)
             check_parquet(path)
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(pa.BufferReader(content)) as file:
                 table = file.read()
             header = json.loads((table.schema.metadata or {}).get(b"rolf", b"{}"))
             if header != {"format": FORMAT, "cell": key, "seed": block.seed}:

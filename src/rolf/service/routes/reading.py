@@ -117,11 +117,10 @@ def estimates_in_round(caller: Calling, name: str, question: Question) -> Respon
     digest = hashlib.sha256(question.model_dump_json().encode()).digest()
 
     def work(experiment: Experiment) -> bytes | memoryview:
-        return (
-            caller.service.results.get(  # many rounds may be kept: a text is smaller than objects
-                ("estimates", name, experiment.record.tag, digest),
-                lambda: _believed(experiment._status_in_round(**dict(question))).body,
-            )
+        # many rounds may be kept: a text is smaller than objects
+        return caller.service.results.get(
+            ("estimates", name, experiment.record.tag, digest),
+            lambda: _believed(experiment._status_in_round(**dict(question))).body,
         )
 
     return Response(caller.use(name, work), media_type="application/json")
