@@ -17,20 +17,17 @@ test: lint types imports unit
 
 test-slow: $(INSTALLED)
 	$(BIN)/rolf compile
-	$(BIN)/pytest -n 2 -m slow --ignore tests/test_damaged_states.py
+	$(BIN)/pytest -n 2 -m slow --ignore tests/policies/state/test_damaged_states.py
 	$(MAKE) bounds
 
 # Everything that runs compiled code of estimators and policies, slow tests included, where
 # reading beyond the end of an array is an error. Numba does not tell such code from any other in
 # its cache, so it has a folder of its own.
 CHECKED := NUMBA_BOUNDSCHECK=1 ROLF_CACHE_DIR=$(CURDIR)/.venv/checked-code
-COMPILED := $(addprefix tests/test_,$(addsuffix .py,kernel engine environments linalg lasso oracle \
-	bayes bayes_promises baselines click_policies coupling policies user_policies saving \
-	old_states replay damaged_states))
 
 bounds: $(INSTALLED)
 	$(CHECKED) $(BIN)/rolf compile
-	$(CHECKED) $(BIN)/pytest -n 2 -m '' $(COMPILED)
+	$(CHECKED) $(BIN)/pytest -n 2 -m compiled
 
 docs: figures
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -106,7 +106,7 @@ def diagnose(folder: Path) -> None:
 
 
 def import_history(folder: Path) -> None:
-    from rolf.experiments.history_files import import_history
+    from rolf.experiments.transfer.learn_file import import_history
 
     database = tempfile.mktemp(suffix=".db", dir=folder)
     import_history(

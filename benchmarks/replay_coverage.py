@@ -32,12 +32,12 @@ import numpy as np
 import rolf
 from rolf.arms.table import Arms
 from rolf.environments import synthetic
-from rolf.estimators.arm_means import ArmMeans
+from rolf.estimators.means import ArmMeans
 from rolf.evaluation.offpolicy import TINY
 from rolf.evaluation.replay import ESTIMATORS
 from rolf.kernel import implement
-from rolf.policies.composition import Params
-from rolf.policies.rules import Optimistic, Situation, bounds
+from rolf.policies.core.parts import Params
+from rolf.policies.core.rules import Optimistic, Situation, bounds
 from rolf.types import FloatArray
 
 LOGS: dict[str, dict[str, Any]] = {

@@ -17,7 +17,7 @@ PANELS = """
 import resource, time
 start = time.perf_counter()
 import rolf
-from rolf.report.plan import figures
+from rolf.paper.figures import figures
 for key in ("figure1", "figure2"):
     for panel in figures()[key].panels:
         rolf.simulate(panel.policies, panel.problem, rounds=1200, runs={runs}, seed=panel.offset,

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.estimators.bounds import Bonus, upper_bounds
-from rolf.estimators.mixture import Believed, believed
+from rolf.estimators.posterior.bounds import Bonus, upper_bounds
+from rolf.estimators.posterior.mixture import Believed, believed
 from rolf.kernel import implement, shared
-from rolf.policies.composition import Params
+from rolf.policies.core.parts import Params
+from rolf.policies.core.rules import Optimistic, Situation, bounds
 from rolf.policies.rolf_bayes import RoLFBayes
-from rolf.policies.rules import Optimistic, Situation, bounds
 from rolf.types import FloatArray, Seed
 
 

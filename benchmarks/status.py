@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import rolf
-from rolf.experiments.replica import Moments
+from rolf.experiments.log.replica import Moments
 from rolf.experiments.roster import Roster
-from rolf.experiments.status import capture, status_from
+from rolf.experiments.status.result import capture, status_from
 from rolf.policies.warm import warm_posterior
 
 POLICIES = ("rolf-bayes", "ucb", "rolf-lasso")

@@ -31,9 +31,9 @@ import numpy as np
 import psutil
 
 import rolf
-from rolf.experiments.opening import create
+from rolf.experiments.database import create
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.base import DECISION, REWARD, Row
+from rolf.experiments.storage.contract import DECISION, REWARD, Row
 
 ARMS, SIZE = 30, 17
 FEATURES = np.random.default_rng(0).standard_normal((ARMS, SIZE))

@@ -24,8 +24,8 @@ import numpy as np
 import rolf
 import rolf.parallel
 from rolf.parallel import completed
-from rolf.simulation.specs import read_policies
-from rolf.simulation.tasks import Game
+from rolf.simulation.entries import read_policies
+from rolf.simulation.simulate import Game
 
 ROUNDS = 1200
 FAMILY = rolf.environments.paper()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import rolf
-from browser import running_browser
-from stores import KINDS, make_url
-from watching import SOON, Service, make_experiments
+from support.browser import running_browser
+from support.stores import KINDS, make_url
+from support.watching import SOON, Service, make_experiments
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +33,7 @@ def service(running):
 @pytest.fixture
 def proxy(running):
     """A way to the service on which requests and answers can be lost."""
-    from proxies import Proxy
+    from support.proxies import Proxy
 
     proxy = Proxy(running.port)
     yield proxy
@@ -55,7 +55,7 @@ def shared_url(request):
 @pytest.fixture(scope="module")
 def client():
     """A client of a service with two experiments, mine and other."""
-    from served import service  # which needs more than other tests
+    from support.served import service  # which needs more than other tests
 
     with service(max_body=100_000, rate=0.0) as client:
         client.url = client.app.state.service.settings.storage

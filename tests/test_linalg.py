@@ -8,6 +8,8 @@ import pytest
 from rolf import linalg
 from rolf.kernel.dispatch import activate
 
+pytestmark = pytest.mark.compiled
+
 RNG = np.random.default_rng(0)
 MATRIX = RNG.standard_normal((7, 4))
 SQUARE = RNG.standard_normal((4, 4)) + 4 * np.eye(4)

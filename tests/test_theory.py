@@ -13,8 +13,8 @@ import pytest
 
 import rolf
 from rolf import theory
-from rolf.estimators.doubly_robust import growth
-from rolf.policies.coupling import trials
+from rolf.estimators.lasso.doubly_robust import growth
+from rolf.policies.core.coupling import trials
 from rolf.simulation.loop import play_policy, ready_loop
 
 
@@ -130,8 +130,8 @@ def test_the_gram_corollary_fails():
 
 
 def test_errors_are_within_the_bound_of_ridge_just_after_the_forced_phase():
-    """Not for ever: tests/test_statements.py. K=3 and features of at most 1, as the theorem asks;
-    delta 0.1, so 3 delta is 30% of runs."""
+    """Not for ever (tests/paper/test_theorems.py). K=3 and features of at most 1, as the theorem
+    asks; delta 0.1, so 3 delta is 30% of runs."""
     delta, p, rounds, noise = 0.1, 0.6, 60_000, 0.5
     factor = theory.exploration_factor_ridge(3, p=p)
     assert theory.exploration_rounds(factor, 3, rounds, delta=delta) < rounds

@@ -9,8 +9,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from rolf.report import reproduce
-from rolf.report.page import NARROW
+from rolf.paper.page import NARROW
+from rolf.paper.reproduce import reproduce
 
 IMAGES = Path(__file__).parent.parent / "images"
 KEYS = [

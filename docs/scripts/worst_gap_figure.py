@@ -2,7 +2,7 @@
 
 Two arms, noise 1. For every number of rounds the mean regret over the runs at the worst of several
 gaps, in units of T^(-1/2) for policies whose worst gap is of that order, and of the gap that
-exploration cannot see for RoLF. RoLF is played in blocks (``rolf/simulation/blocks.py``), with 2K
+exploration cannot see for RoLF. RoLF is played in blocks (``rolf/paper/blocks.py``), with 2K
 forced rounds; the others round by round, as far as that goes.
 
     python docs/scripts/worst_gap_figure.py     # some minutes; prints the numbers
@@ -19,8 +19,8 @@ import numpy as np
 import rolf
 from rolf import theory
 from rolf.augment import Augmentation
+from rolf.paper.blocks import Settings, play_blocks
 from rolf.plots.style import GREY, line_styles
-from rolf.simulation.blocks import Settings, play_blocks
 
 IMAGE = Path(__file__).parent.parent / "images" / "worst-gap.png"
 FEATURES = np.array([[1.0], [0.0]])

@@ -6,63 +6,61 @@ if TYPE_CHECKING:
     from rolf import diagnosis, environments, parallel, theory
     from rolf.arms.reading import read_arms
     from rolf.augment import Augmentation
-    from rolf.client.remote import RemoteExperiment
-    from rolf.client.service import Service, connect
+    from rolf.client.connect import Service, connect
+    from rolf.client.experiment import RemoteExperiment
     from rolf.errors import RolfError, RolfWarning
-    from rolf.evaluation.logs import Log, read_log
     from rolf.evaluation.replay import replay
     from rolf.evaluation.result import Evaluation
-    from rolf.experiments.backup import backup, restore
+    from rolf.experiments.database import delete_experiment, list_experiments, open_experiment
     from rolf.experiments.experiment import Experiment
-    from rolf.experiments.opening import delete_experiment, list_experiments, open_experiment
-    from rolf.experiments.status import Status
-    from rolf.experiments.transfer import export_log, import_log
-    from rolf.policies.base import Policy
-    from rolf.policies.beta_ts import BetaTS
-    from rolf.policies.drlasso import DRLasso
-    from rolf.policies.kl_ucb import KLUCB
-    from rolf.policies.lints import LinTS
-    from rolf.policies.linucb import LinUCB
-    from rolf.policies.linucb_varying import LinUCBVarying
-    from rolf.policies.oful import OFUL
+    from rolf.experiments.status.result import Status
+    from rolf.experiments.transfer.backup import backup, restore
+    from rolf.experiments.transfer.export import export_log, import_log
+    from rolf.logs.log import Log, read_log
+    from rolf.policies.policy import Policy
     from rolf.policies.registry import policy_class, policy_classes
+    from rolf.policies.rivals.beta_ts import BetaTS
+    from rolf.policies.rivals.drlasso import DRLasso
+    from rolf.policies.rivals.kl_ucb import KLUCB
+    from rolf.policies.rivals.lints import LinTS
+    from rolf.policies.rivals.linucb import LinUCB
+    from rolf.policies.rivals.linucb_varying import LinUCBVarying
+    from rolf.policies.rivals.oful import OFUL
+    from rolf.policies.rivals.ucb import UCB
+    from rolf.policies.rivals.ucb1 import UCB1
     from rolf.policies.rolf_bayes import RoLFBayes
     from rolf.policies.rolf_bayes_varying import RoLFBayesVarying
     from rolf.policies.rolf_lasso import RoLFLasso
     from rolf.policies.rolf_ridge import RoLFRidge
     from rolf.policies.rolf_varying import RoLFVarying
-    from rolf.policies.ucb import UCB
-    from rolf.policies.ucb1 import UCB1
     from rolf.policies.warm import warm_up
-    from rolf.simulation.results import Result, load_result
-    from rolf.simulation.tasks import simulate
+    from rolf.simulation.result import Result, load_result
+    from rolf.simulation.simulate import simulate
     from rolf.sweeps.result import Sweep, load_sweep
-    from rolf.sweeps.running import sweep
+    from rolf.sweeps.run import sweep
     from rolf.types import Decision
-
-    open, load, diagnostics = open_experiment, load_result, diagnosis
 
 __version__ = "0.1.0"
 
 # Where each public name lives; it is imported when it is first used.
 _HOMES = {
-    "OFUL": "rolf.policies.oful",
-    "UCB": "rolf.policies.ucb",
-    "UCB1": "rolf.policies.ucb1",
+    "OFUL": "rolf.policies.rivals.oful",
+    "UCB": "rolf.policies.rivals.ucb",
+    "UCB1": "rolf.policies.rivals.ucb1",
     "Augmentation": "rolf.augment",
-    "BetaTS": "rolf.policies.beta_ts",
-    "DRLasso": "rolf.policies.drlasso",
+    "BetaTS": "rolf.policies.rivals.beta_ts",
+    "DRLasso": "rolf.policies.rivals.drlasso",
     "Decision": "rolf.types",
     "Evaluation": "rolf.evaluation.result",
     "Experiment": "rolf.experiments.experiment",
-    "KLUCB": "rolf.policies.kl_ucb",
-    "LinTS": "rolf.policies.lints",
-    "LinUCB": "rolf.policies.linucb",
-    "LinUCBVarying": "rolf.policies.linucb_varying",
-    "Log": "rolf.evaluation.logs",
-    "Policy": "rolf.policies.base",
-    "RemoteExperiment": "rolf.client.remote",
-    "Result": "rolf.simulation.results",
+    "KLUCB": "rolf.policies.rivals.kl_ucb",
+    "LinTS": "rolf.policies.rivals.lints",
+    "LinUCB": "rolf.policies.rivals.linucb",
+    "LinUCBVarying": "rolf.policies.rivals.linucb_varying",
+    "Log": "rolf.logs.log",
+    "Policy": "rolf.policies.policy",
+    "RemoteExperiment": "rolf.client.experiment",
+    "Result": "rolf.simulation.result",
     "RoLFBayes": "rolf.policies.rolf_bayes",
     "RoLFBayesVarying": "rolf.policies.rolf_bayes_varying",
     "RoLFLasso": "rolf.policies.rolf_lasso",
@@ -70,37 +68,33 @@ _HOMES = {
     "RoLFVarying": "rolf.policies.rolf_varying",
     "RolfError": "rolf.errors",
     "RolfWarning": "rolf.errors",
-    "Service": "rolf.client.service",
-    "Status": "rolf.experiments.status",
+    "Service": "rolf.client.connect",
+    "Status": "rolf.experiments.status.result",
     "Sweep": "rolf.sweeps.result",
-    "backup": "rolf.experiments.backup",
-    "connect": "rolf.client.service",
-    "delete_experiment": "rolf.experiments.opening",
+    "backup": "rolf.experiments.transfer.backup",
+    "connect": "rolf.client.connect",
+    "delete_experiment": "rolf.experiments.database",
     "diagnosis": "rolf.diagnosis",
     "environments": "rolf.environments",
-    "export_log": "rolf.experiments.transfer",
-    "import_log": "rolf.experiments.transfer",
-    "list_experiments": "rolf.experiments.opening",
-    "load_result": "rolf.simulation.results",
+    "export_log": "rolf.experiments.transfer.export",
+    "import_log": "rolf.experiments.transfer.export",
+    "list_experiments": "rolf.experiments.database",
+    "load_result": "rolf.simulation.result",
     "load_sweep": "rolf.sweeps.result",
-    "open_experiment": "rolf.experiments.opening",
+    "open_experiment": "rolf.experiments.database",
     "parallel": "rolf.parallel",
     "policy_class": "rolf.policies.registry",
     "policy_classes": "rolf.policies.registry",
     "read_arms": "rolf.arms.reading",
-    "read_log": "rolf.evaluation.logs",
+    "read_log": "rolf.logs.log",
     "replay": "rolf.evaluation.replay",
-    "restore": "rolf.experiments.backup",
-    "simulate": "rolf.simulation.tasks",
-    "sweep": "rolf.sweeps.running",
+    "restore": "rolf.experiments.transfer.backup",
+    "simulate": "rolf.simulation.simulate",
+    "sweep": "rolf.sweeps.run",
     "testing": "rolf.testing",
     "theory": "rolf.theory",
     "warm_up": "rolf.policies.warm",
 }
-# Older and shorter names, left out of ``__all__``: ``from rolf import *`` must not hide the
-# built-in ``open``.
-_ALIASES = {"open": "open_experiment", "load": "load_result", "diagnostics": "diagnosis"}
-
 __all__ = [
     "KLUCB",
     "OFUL",
@@ -156,13 +150,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    known = _ALIASES.get(name, name)
-    if known not in _HOMES:
+    if name not in _HOMES:
         raise AttributeError(f"module 'rolf' has no attribute {name!r}")
     from importlib import import_module
 
-    module = import_module(_HOMES[known])
-    value = module if module.__name__ == f"rolf.{known}" else getattr(module, known)
+    module = import_module(_HOMES[name])
+    value = module if module.__name__ == f"rolf.{name}" else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -10,20 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from rolf.arms.kinds import Category, Columns, Number, Quantity
-from rolf.arms.parsing import typed_number
-from rolf.arms.raw import (
+from rolf.arms.table import Arms
+from rolf.checks import one_of
+from rolf.errors import RolfWarning
+from rolf.tables.cells import typed_number
+from rolf.tables.kinds import Category, Columns, Number, Quantity
+from rolf.tables.raw import (
     RawTable,
     frame_columns,
+    index_labels,
     is_frame,
     may_be_id,
     named_by_column,
     read_raw,
 )
-from rolf.arms.recipe import Recipe
-from rolf.arms.table import Arms, index_labels
-from rolf.checks import one_of
-from rolf.errors import RolfWarning
+from rolf.tables.recipe import Recipe
 from rolf.text import listed
 
 #: the part of a column that does not follow from others is larger than this, or rounding errors

@@ -12,11 +12,12 @@ import numpy as np
 from rolf.checks import MAX_FEATURE, is_text
 from rolf.errors import InvalidArgument
 from rolf.extras import require
+from rolf.tables.raw import index_labels
 from rolf.text import first_few
 from rolf.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from rolf.arms.recipe import Recipe
+    from rolf.tables.recipe import Recipe
 
 
 def number_table(
@@ -193,10 +194,3 @@ def check_names(labels: Iterable[Any], argument: str = "features") -> None:
         good = good and is_text(str(label))
         if not good or (isinstance(label, float) and not math.isfinite(label)):
             raise InvalidArgument(argument, label, "arms named by text or numbers")
-
-
-def index_labels(features: Any) -> list[Any] | None:
-    """The arms' names in the index of a DataFrame; None for anything else."""
-    if not (hasattr(features, "to_numpy") and hasattr(features, "index")):
-        return None
-    return [each.item() if isinstance(each, np.generic) else each for each in features.index]

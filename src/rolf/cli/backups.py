@@ -21,7 +21,7 @@ NAMES = Annotated[
 @commands.command("list")
 def list_names(url: URL, as_json: JSON = False) -> None:
     """Show the names of all experiments in a database."""
-    from rolf.experiments.opening import list_experiments
+    from rolf.experiments.database import list_experiments
 
     names = list_experiments(url)
     if as_json:
@@ -39,7 +39,7 @@ def delete(
     ] = None,
 ) -> None:
     """Delete an experiment with all its decisions and rewards, even one that is damaged."""
-    from rolf.experiments.opening import delete_experiment
+    from rolf.experiments.database import delete_experiment
 
     if confirm is None:
         confirm = typer.prompt(f"This deletes all decisions and rewards. Type {name} to confirm")
@@ -55,7 +55,7 @@ def backup(
     as_json: JSON = False,
 ) -> None:
     """Write the experiments of a database to a file, while they are in use."""
-    from rolf.experiments.backup import backup
+    from rolf.experiments.transfer.backup import backup
 
     _report("written", str(to), backup(url, to, names), as_json)
 
@@ -68,7 +68,7 @@ def restore(
     as_json: JSON = False,
 ) -> None:
     """Put the experiments of a backup into a database; decisions keep their ids."""
-    from rolf.experiments.backup import restore
+    from rolf.experiments.transfer.backup import restore
 
     _report("restored", str(backup), restore(backup, url, names), as_json)
 

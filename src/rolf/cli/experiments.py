@@ -61,7 +61,7 @@ def new(
 ) -> None:
     """Create an experiment in a database."""
     from rolf.arms.reading import understand
-    from rolf.experiments.opening import create
+    from rolf.experiments.database import create
     from rolf.experiments.roster import Roster
 
     policy_options = read_options(options) or {}
@@ -212,7 +212,7 @@ def status(
     as_json: JSON = False,
 ) -> None:
     """Show an experiment: what it earned, its arms, and each arm's chance of being best."""
-    from rolf.experiments import status_text
+    from rolf.experiments.status import text as status_text
 
     with open_existing(url, name) as experiment:
         compared = None
@@ -254,8 +254,8 @@ def _tell_file(experiment: Experiment, path: Path) -> int:
 
 def _read_rewards(path: Path) -> dict[int, tuple[str, float]]:
     """Ids and rewards in a file, by the numbers of their rows."""
-    from rolf.arms.delimited import read_cells
-    from rolf.arms.files import check_csv, reading_errors, written_numbers
+    from rolf.tables.csv import read_cells
+    from rolf.tables.files import check_csv, reading_errors, written_numbers
 
     with reading_errors(path):
         cells = read_cells(path, check_csv(path))

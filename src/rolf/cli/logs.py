@@ -38,7 +38,7 @@ def export(
     as_json: JSON = False,
 ) -> None:
     """Write the log: one row per decision, with its probability and its reward."""
-    from rolf.experiments.transfer import export_log
+    from rolf.experiments.transfer.export import export_log
 
     with open_existing(url, name) as experiment, warnings_as_notes():
         count = export_log(experiment, out)
@@ -89,7 +89,7 @@ def import_experiment(
     file is learned once, all of it or nothing.
     """
     from rolf.arms.reading import read_arms
-    from rolf.experiments.transfer import import_log
+    from rolf.experiments.transfer.export import import_log
 
     with warnings_as_notes(), errors_name_options("missing"):
         arms = None if features is None else read_arms(features, missing=missing)
@@ -130,7 +130,7 @@ def _learn(
     as_json: bool,
 ) -> None:
     """Learn from a log of before."""
-    from rolf.experiments.history_files import import_history
+    from rolf.experiments.transfer.learn_file import import_history
 
     if arm is None or reward is None:
         raise InvalidArgument("--arm and --reward", [arm, reward], "the columns of both")

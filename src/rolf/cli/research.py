@@ -21,7 +21,7 @@ from rolf.errors import InvalidArgument
 from rolf.extras import require
 
 if TYPE_CHECKING:
-    from rolf.simulation.results import Summary
+    from rolf.simulation.result import Summary
 
 commands = typer.Typer()
 
@@ -46,7 +46,7 @@ def reproduce(
     """Reproduce the paper: every figure, every number, and report.html."""
     for module in ("pyarrow", "matplotlib", "scipy"):
         require(module, "rolf reproduce")
-    from rolf.report import reproduce as run
+    from rolf.paper.reproduce import reproduce as run
 
     page = run(
         _writable(out),
@@ -83,7 +83,7 @@ def simulate(
     """
     require("pyarrow", "rolf simulate")
     require("matplotlib", "rolf simulate")
-    from rolf.simulation.plans import read_plan
+    from rolf.simulation.config import read_plan
 
     plan = read_plan(config)
     _writable(out)

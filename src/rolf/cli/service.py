@@ -14,7 +14,7 @@ from rolf.errors import InvalidArgument
 from rolf.extras import require
 
 if TYPE_CHECKING:
-    from rolf.experiments.storage.base import Store
+    from rolf.experiments.storage.contract import Store
 
 commands = typer.Typer()
 keys = typer.Typer(no_args_is_help=True, help="API keys of the service.")
@@ -149,7 +149,7 @@ def new_key(
 ) -> None:
     """Make an API key, and print it as the last word. It cannot be shown again."""
     from rolf.experiments.storage.urls import connect
-    from rolf.service.keys import new_key as make
+    from rolf.service.auth import new_key as make
 
     text, key = make(scope, experiment, note)
     with closing(connect(_chosen(storage))) as store:
@@ -190,7 +190,7 @@ def revoke_key(
     storage: STORAGE = None,
 ) -> None:
     """Revoke a key: from now on it is refused, by all instances."""
-    from rolf.service.keys import FORM
+    from rolf.service.auth import FORM
 
     form = FORM.fullmatch(id)
     id = form[1] if form else id

@@ -41,8 +41,8 @@ def sweep(
     """
     for module in ("pyarrow", "scipy", "datasketches"):
         require(module, "rolf sweep")
-    from rolf.sweeps.running import plan_sweep
-    from rolf.sweeps.running import sweep as run
+    from rolf.sweeps.run import plan_sweep
+    from rolf.sweeps.run import sweep as run
 
     folder = Path("out") / config.stem if out is None else out
     if dry_run:

@@ -10,12 +10,12 @@ import numpy as np
 
 from rolf.arms.table import Arms
 from rolf.checks import between, whole
+from rolf.client.calls import named, path, round_given
 from rolf.client.exchange import Call, Request
-from rolf.client.operations import named, path, round_given
 from rolf.types import FloatArray
 
 if TYPE_CHECKING:
-    from rolf.client.remote import RemoteExperiment
+    from rolf.client.experiment import RemoteExperiment
     from rolf.diagnosis import Diagnosis
 
 
@@ -116,7 +116,7 @@ def diagnosis(experiment: RemoteExperiment, *, level: float = 0.95) -> Call[Diag
         level: of the intervals, and the chance at which a verdict is sure.
     """
     from rolf.diagnosis import ArmPart, Diagnosis, Share
-    from rolf.diagnosis.moments import LackOfFit
+    from rolf.diagnosis.lack_of_fit import LackOfFit
 
     params = {"level": between("level", level, 0.0, 1.0)}
     answer = yield Request("GET", path(experiment.name, "diagnosis"), params=params)

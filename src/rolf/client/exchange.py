@@ -2,7 +2,7 @@
 
 A call is a generator: it yields requests, is sent their answers, and returns its result.
 ``exchange`` turns it into one that yields attempts and is sent responses, or errors of the
-connection. ``rolf.client.sending`` drives that, once with and once without coroutines.
+connection. ``rolf.client.transport`` drives that, once with and once without coroutines.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from rolf.client.problems import error_of, retry_after
+from rolf.client.errors import error_of, retry_after
 from rolf.errors import RequestTooLarge, RolfError, ServiceError, ServiceUnavailable
 
 if TYPE_CHECKING:

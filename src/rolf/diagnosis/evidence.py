@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rolf.diagnosis.moments import Moments
+from rolf.diagnosis.lack_of_fit import Moments
 from rolf.types import FloatArray, IntArray
 
 #: rewards of sizes between these powers of two are counted in ones

@@ -8,17 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rolf.arms.coded import Coder, Lookup, rewarded
-from rolf.arms.files import numbers
-from rolf.arms.sections import Workers
-from rolf.arms.streams import Batch, Part, Stream
+from rolf.arms.labels import Coder, Lookup, rewarded
 from rolf.arms.table import Arms
 from rolf.checks import between
 from rolf.diagnosis.evidence import Evidence
 from rolf.diagnosis.result import Diagnosis
 from rolf.diagnosis.verdict import diagnosis_of
 from rolf.errors import InvalidArgument
+from rolf.parallel.sections import Workers
 from rolf.progress import progress_bar
+from rolf.tables.files import numbers
+from rolf.tables.parts import Batch, Part, Stream
 from rolf.types import FloatArray
 
 USUAL = "probability"

@@ -1,9 +1,9 @@
 """How much of the variance between arms do features explain? The posterior of the share.
 
 The model is RoLF-Bayes's: the mean reward of arm a is c + x_a'm + u_a, and how large the observed
-part x_a'm, the latent part u_a and the noise are is unknown (``estimators/scales.py``). For
-rewards of 0 and 1 the same stands for the log-odds of a reward of 1
-(``estimators/linked_posterior.py``). How the arms were chosen does not enter: given the rewards
+part x_a'm, the latent part u_a and the noise are is unknown (``estimators/posterior/scales.py``).
+For rewards of 0 and 1 the same stands for the log-odds of a reward of 1
+(``estimators/posterior/clicks.py``). How the arms were chosen does not enter: given the rewards
 that were seen, the likelihood is the same for every rule that chose on what it had seen.
 
 Every component of the posterior has a variance between arms and a share of it that the observed
@@ -14,9 +14,9 @@ and covariance C, and given those the latent parts are independent:
 
     t = C Z'(f b),    u_a ~ N(l f_a (b_a - W_a z_a'(c, m)), l f_a),    f_a = 1/(1 + l W_a),
 
-in the notation of ``estimators/components.py``, with W_a = N_a and b_a the sum of the rewards; of
-0 and 1, W_a = N_a h'(r_a) and b_a = W_a r_a + sum - N_a h(r_a) at the mode r. Draws of them, always
-from the same streams, are draws of the share.
+in the notation of ``estimators/posterior/regression.py``, with W_a = N_a and b_a the sum of the
+rewards; of 0 and 1, W_a = N_a h'(r_a) and b_a = W_a r_a + sum - N_a h(r_a) at the mode r. Draws of
+them, always from the same streams, are draws of the share.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.diagnosis.moments import Moments
-from rolf.estimators.components import Posterior, standard_rows
-from rolf.estimators.linked_posterior import LinkedPosterior, no_modes, refresh_linked
-from rolf.estimators.links import CLICKS
-from rolf.estimators.played import no_components, refresh
-from rolf.estimators.scales import scale_grid
+from rolf.diagnosis.lack_of_fit import Moments
+from rolf.estimators.posterior.clicks import LinkedPosterior, no_modes, refresh_linked
+from rolf.estimators.posterior.components import no_components, refresh
+from rolf.estimators.posterior.links import CLICKS
+from rolf.estimators.posterior.regression import Posterior, standard_rows
+from rolf.estimators.posterior.scales import scale_grid
 from rolf.types import FloatArray, IntArray
 
 DRAWS = 4096

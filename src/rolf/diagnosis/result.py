@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolf.diagnosis.moments import LackOfFit
+from rolf.diagnosis.lack_of_fit import LackOfFit
 from rolf.plots.diagnosis import Point, diagnosis_figure
 from rolf.plots.style import finish
 from rolf.text import format_table, html_lines, html_table

@@ -23,7 +23,7 @@ import numpy as np
 from rolf.arms.table import Arms
 from rolf.checks import between, vector
 from rolf.diagnosis.evidence import Evidence
-from rolf.diagnosis.moments import Moments, design, lack_of_fit, noise_of
+from rolf.diagnosis.lack_of_fit import Moments, design, lack_of_fit, noise_of
 from rolf.diagnosis.posterior import Split, click_belief, real_belief, split_of
 from rolf.diagnosis.result import ArmPart, Diagnosis, Share, share_text
 from rolf.errors import InvalidArgument

@@ -9,8 +9,7 @@ import numpy as np
 
 from rolf.augment import Augmentation
 from rolf.errors import InvalidArgument
-from rolf.estimators.augmented_ridge import AugmentedRidge
-from rolf.estimators.operations import (
+from rolf.estimators.contract import (
     ArmTotals,
     History,
     begin,
@@ -19,10 +18,11 @@ from rolf.estimators.operations import (
     means,
     recompute,
 )
-from rolf.estimators.varying_ridge import BiasedRidge
+from rolf.estimators.ridge.augmented import AugmentedRidge
+from rolf.estimators.ridge.varying import BiasedRidge
 from rolf.evaluation.result import Value
-from rolf.evaluation.rows import Contexts
 from rolf.evaluation.sums import Overlap, Spread, Sums
+from rolf.logs.reader import Contexts
 from rolf.types import FloatArray, Generator, IntArray
 
 TINY = 50.0  # effective decisions below which an interval is unreliable

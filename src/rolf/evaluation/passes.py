@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.arms.coded import Lookup
-from rolf.arms.sections import Section, read_ahead
+from rolf.arms.labels import Lookup
 from rolf.arms.table import Arms
-from rolf.estimators.operations import ArmTotals, History, arm_totals
+from rolf.estimators.contract import ArmTotals, History, arm_totals
 from rolf.evaluation.offpolicy import VaryingModel, VaryingTotals, expected_variances
-from rolf.evaluation.rows import Contexts, Rows, contexts_of
 from rolf.evaluation.sums import Overlap, Spread, Sums, Weights, sums_of
+from rolf.logs.reader import Contexts, Rows, contexts_of
+from rolf.parallel.sections import Section, read_ahead
 from rolf.types import FloatArray, IntArray
 
 DRAWS = 1000  # per round, for the chances of Thompson sampling

@@ -33,18 +33,18 @@ from typing import Any
 
 import numpy as np
 
-from rolf.arms.sections import Workers
 from rolf.arms.table import Arms
 from rolf.checks import between, one_of, whole
 from rolf.errors import InvalidArgument, RolfWarning
-from rolf.evaluation.logs import Log, LogFiles, open_log
 from rolf.evaluation.offpolicy import NEEDS_OVERLAP, Scorer, check_overlap
 from rolf.evaluation.result import LOGGED, Evaluation
-from rolf.evaluation.rows import varying_features
 from rolf.evaluation.study import Study, Ticker
 from rolf.extras import require
+from rolf.logs.log import Log, LogFiles, open_log
+from rolf.logs.reader import varying_features
+from rolf.parallel.sections import Workers
 from rolf.progress import progress_bar
-from rolf.simulation.specs import Entry, read_policies
+from rolf.simulation.entries import Entry, read_policies
 
 ESTIMATORS = ("replay", "ips", "snips", "dr")
 NEEDS_CHANCES = (

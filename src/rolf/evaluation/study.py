@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.arms.coded import Lookup
-from rolf.arms.sections import Section, Workers, sections
+from rolf.arms.labels import Lookup
 from rolf.arms.table import Arms
 from rolf.augment import Augmentation
-from rolf.evaluation.logs import Log, LogFiles
 from rolf.evaluation.offpolicy import fixed_model, varying_model
 from rolf.evaluation.passes import Plan, Rule, Tally, added, square_features, tally
-from rolf.evaluation.rows import Contexts, LogPart, contexts_of, varying_features
 from rolf.evaluation.sums import Sums, Weights, sums_of
-from rolf.policies.arrays import remember
-from rolf.policies.composition import can_learn
+from rolf.logs.log import Log, LogFiles
+from rolf.logs.reader import Contexts, LogPart, contexts_of, varying_features
+from rolf.parallel.sections import Section, Workers, sections
+from rolf.policies.core.parts import can_learn
 from rolf.policies.operations import learn_totals
-from rolf.simulation.specs import Entry
+from rolf.policies.state.arrays import remember
+from rolf.simulation.entries import Entry
 from rolf.types import FloatArray, IntArray
 
 BLOCKS = 5  # of the reward model

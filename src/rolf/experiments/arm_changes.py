@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from rolf.errors import InvalidArgument
+from rolf.experiments.log.replica import Replica
 from rolf.experiments.parts import Part
-from rolf.experiments.replica import Replica
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.base import CHANGE, Row
+from rolf.experiments.storage.contract import CHANGE, Row
 from rolf.policies.contract import check_growth
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from rolf.checks import MAX_BATCH, whole
 from rolf.errors import DifferentRequest, RolfError, StorageError
+from rolf.experiments.log.idempotency import Request, answers
 from rolf.experiments.parts import Part
-from rolf.experiments.requests import Request, answers
-from rolf.experiments.storage.base import MAX_TEXT, PART, Row, part_size
-from rolf.policies.base import slate_size
+from rolf.experiments.storage.contract import MAX_TEXT, PART, Row, part_size
+from rolf.policies.policy import slate_size
 from rolf.types import Decision, FloatArray
 
 

@@ -11,14 +11,14 @@ import numpy as np
 from rolf.arms.table import Arms
 from rolf.checks import between, whole
 from rolf.errors import ExperimentError
-from rolf.estimators.mixture import chances_of_best, intervals
+from rolf.estimators.posterior.mixture import chances_of_best, intervals
 from rolf.experiments.parts import Part
 from rolf.experiments.roster import Roster
-from rolf.experiments.status import ArmRecord, Counts, Status, arm_records
-from rolf.experiments.status_making import status_from
-from rolf.experiments.status_view import capture
-from rolf.experiments.storage.base import log_rows
-from rolf.experiments.timeline import read_outcomes
+from rolf.experiments.status.make import status_from
+from rolf.experiments.status.result import ArmRecord, Counts, Status, arm_records
+from rolf.experiments.status.timeline import read_outcomes
+from rolf.experiments.status.view import capture
+from rolf.experiments.storage.contract import log_rows
 from rolf.policies.operations import estimate, probabilities
 from rolf.policies.posterior_policy import PosteriorPolicy
 from rolf.types import FloatArray

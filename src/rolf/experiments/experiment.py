@@ -17,14 +17,14 @@ from typing import Any, overload
 from rolf.errors import ExperimentError, InvalidArgument, RolfError
 from rolf.experiments.arm_changes import ArmChanges
 from rolf.experiments.asking import Asking
-from rolf.experiments.backup import back_up
 from rolf.experiments.beliefs import Beliefs, interrupts_recognised
-from rolf.experiments.live import LiveReplica
+from rolf.experiments.log.synced import LiveReplica
 from rolf.experiments.serving import Served
-from rolf.experiments.storage.base import Record, Row, Store, log_rows
+from rolf.experiments.storage.contract import Record, Row, Store, log_rows
 from rolf.experiments.storage.forks import notice_forks
 from rolf.experiments.telling import Telling
 from rolf.experiments.together import Together
+from rolf.experiments.transfer.backup import back_up
 from rolf.experiments.waiting import Waits
 from rolf.experiments.warm_start import WarmStart
 from rolf.types import Decision

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from rolf.experiments.live import LiveReplica
-from rolf.experiments.replica import Replica
-from rolf.experiments.storage.base import Record, Store
+from rolf.experiments.log.replica import Replica
+from rolf.experiments.log.synced import LiveReplica
+from rolf.experiments.storage.contract import Record, Store
 from rolf.types import FloatArray
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from rolf.arms.reading import is_table, needs_recipe, read_rows, rows_and_notes, understand
-from rolf.arms.recipe import Recipe
-from rolf.arms.table import Arms, check_names, index_labels, number_table
+from rolf.arms.table import Arms, check_names, number_table
 from rolf.errors import (
     DifferentExperiment,
     ExperimentError,
@@ -20,6 +19,8 @@ from rolf.errors import (
     InvalidArgument,
     RolfWarning,
 )
+from rolf.tables.raw import index_labels
+from rolf.tables.recipe import Recipe
 from rolf.types import FloatArray, IntArray
 
 

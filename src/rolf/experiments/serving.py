@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rolf.errors import ExperimentError
-from rolf.experiments.storage.base import Record
+from rolf.experiments.storage.contract import Record
 from rolf.policies.warm import warm_up
 
 

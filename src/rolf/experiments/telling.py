@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from rolf.checks import MAX_COUNT, is_text
 from rolf.errors import DecisionError, InvalidArgument, RolfError
-from rolf.experiments.live import already_told, unknown_decision
+from rolf.experiments.log.synced import already_told, unknown_decision
 from rolf.experiments.parts import Part
 from rolf.types import Decision
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rolf.checks import whole
 from rolf.experiments.parts import Part
-from rolf.experiments.storage.base import DECISION, DEFAULT, REWARD, Row, check_exists
+from rolf.experiments.storage.contract import DECISION, DEFAULT, REWARD, Row, check_exists
 
 #: decisions that are looked at, and how many of them at a time
 LATEST, AT_A_TIME = 1_000, 100

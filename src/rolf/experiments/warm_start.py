@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rolf.experiments.log.history import Past, check_source, checked_source
+from rolf.experiments.log.replica import Replica
 from rolf.experiments.parts import Part
-from rolf.experiments.past import Past, check_source, checked_source
-from rolf.experiments.replica import Replica
-from rolf.experiments.storage.base import HISTORY, Row
+from rolf.experiments.storage.contract import HISTORY, Row
 
 
 class WarmStart(Part):

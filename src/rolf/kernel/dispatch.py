@@ -23,7 +23,7 @@ Body = TypeVar("Body", bound=Callable[..., Any])
 
 # Sums may be reordered so that they vectorise; NaN and infinity keep their meaning. In a loop that
 # also writes to an array the order may depend on where the arrays lie, so sums have loops of their
-# own: replicas of an experiment must agree to the last bit (tests/test_kernel.py).
+# own: replicas of an experiment must agree to the last bit (tests/kernel/test_dispatch.py).
 FAST = {"reassoc", "contract", "nsz"}
 
 _bodies: dict[Any, dict[type, Callable[..., Any]]] = {}

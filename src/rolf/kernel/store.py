@@ -29,8 +29,8 @@ from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from rolf.kernel.cache import PRIVATE, Folders
+from rolf.kernel.lock import Turn
 from rolf.kernel.trust import is_private
-from rolf.kernel.turns import Turn
 
 #: bytes of the checksum
 CHECKSUM = hashlib.sha256().digest_size

@@ -11,7 +11,7 @@ import numpy as np
 from rolf.arms.table import Arms
 from rolf.checks import whole
 from rolf.errors import InvalidArgument
-from rolf.policies.contexts import Context
+from rolf.policies.core.rounds import Context
 from rolf.policies.operations import estimate, probabilities
 from rolf.types import FloatArray, IntArray
 

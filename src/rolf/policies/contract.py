@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from rolf.errors import InvalidArgument, RolfError
-from rolf.estimators import operations as estimators
+from rolf.estimators import contract as estimators
 from rolf.kernel import has_body
-from rolf.policies.arrays import arrays, copied, find
-from rolf.policies.base import Policy
 from rolf.policies.catalogue import CATALOG
-from rolf.policies.composition import Params
+from rolf.policies.core.parts import Params
+from rolf.policies.policy import Policy
 from rolf.policies.registry import policy_name
+from rolf.policies.state.arrays import arrays, copied, find
 from rolf.types import FloatArray
 
 ROUNDS = 12

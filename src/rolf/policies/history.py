@@ -12,11 +12,11 @@ import numpy as np
 from rolf.arms.table import Arms, number_table
 from rolf.checks import MAX_COUNT, MAX_REWARD, as_number, vector
 from rolf.errors import InvalidArgument, RolfError
-from rolf.estimators.operations import ArmTotals, History
-from rolf.policies import arrays
-from rolf.policies.composition import can_learn
-from rolf.policies.contexts import Context
+from rolf.estimators.contract import ArmTotals, History
+from rolf.policies.core.parts import can_learn
+from rolf.policies.core.rounds import Context
 from rolf.policies.operations import learn, learn_totals, rebuild
+from rolf.policies.state import arrays
 from rolf.types import FloatArray, IntArray
 
 

@@ -3,7 +3,7 @@
 A policy is two NamedTuples of arrays and numbers, ``Params``, which stay fixed, and ``State``,
 which is carried from round to round, with a body for each of the operations below:
 ``implement(Params, {init: ..., choose: ..., ...})``. Policies that are composed of an estimator
-and a rule (``composition.py``) have all of them already. What every policy must keep to:
+and a rule (``policies/core/parts.py``) have all of them already. What every policy must keep to:
 
 1. ``state.clock[0]`` is the number of rounds so far, and ``choose`` increments it. Further entries
    of ``clock`` may also go up, by at most one per choice.
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rolf.estimators.operations import ArmTotals, History
+from rolf.estimators.contract import ArmTotals, History
 from rolf.kernel import kernel
 from rolf.types import Choice, FloatArray, Generator, IntArray
 

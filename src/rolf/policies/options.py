@@ -10,7 +10,7 @@ from rolf.arms.table import Arms
 from rolf.augment import Augmentation
 from rolf.checks import between, one_of
 from rolf.errors import RolfWarning
-from rolf.estimators.pseudo_rewards import Reading
+from rolf.estimators.lasso.pseudo import Reading
 
 #: the smallest penalty and the largest option: their squares are numbers
 SMALLEST, LARGEST = 1e-100, 1e100

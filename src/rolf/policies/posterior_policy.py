@@ -12,17 +12,17 @@ from typing import Any, ClassVar
 
 from rolf.checks import MAX_COUNT, between, one_of, whole
 from rolf.errors import InvalidArgument
-from rolf.estimators.mixture import (
+from rolf.estimators.posterior.mixture import (
     MixturePosterior,
     chances_of_best,
     intervals,
     known_posterior,
     reward_variance,
 )
-from rolf.estimators.scales import Evidence, noise_posterior
-from rolf.policies.base import Policy
-from rolf.policies.posterior_rules import PosteriorBound, PosteriorDraws
-from rolf.policies.rules import Drawn, Optimistic
+from rolf.estimators.posterior.scales import Evidence, noise_posterior
+from rolf.policies.core.posterior_rules import PosteriorBound, PosteriorDraws
+from rolf.policies.core.rules import Drawn, Optimistic
+from rolf.policies.policy import Policy
 from rolf.types import FloatArray
 
 #: draws from the posterior in a round of ``rule="sample"``

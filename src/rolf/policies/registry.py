@@ -18,8 +18,8 @@ from functools import reduce
 from typing import Any
 
 from rolf.errors import InvalidArgument, UnknownPolicy
-from rolf.policies.base import Policy
 from rolf.policies.catalogue import CATALOG
+from rolf.policies.policy import Policy
 
 GROUP = "rolf.policies"  # of entry points
 

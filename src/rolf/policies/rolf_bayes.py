@@ -1,10 +1,10 @@
 """RoLF-Bayes: learns from the rewards how much to trust the features.
 
-The augmented model with three unknown scales: of what the features explain, of what is
-latent, of the noise (``estimators/scales.py``). An arm's score is its posterior mean plus a
-number of posterior standard deviations that grows with time, both over all scales: what is not
-known about the weights of the features, about the arm's latent part and about the scales counts
-together (``posterior_rules.py``). Decisions that still wait for their reward narrow an arm's
+The augmented model with three unknown scales: of what the features explain, of what is latent, of
+the noise (``estimators/posterior/scales.py``). An arm's score is its posterior mean plus a number
+of posterior standard deviations that grows with time, both over all scales: what is not known about
+the weights of the features, about the arm's latent part and about the scales counts together
+(``policies/core/posterior_rules.py``). Decisions that still wait for their reward narrow an arm's
 deviation as the reward will, so a batch is spread over the arms.
 """
 
@@ -15,10 +15,10 @@ from typing import Any
 from rolf.arms.table import Arms
 from rolf.checks import one_of
 from rolf.errors import InvalidArgument
-from rolf.estimators.linked_posterior import linked_grid
-from rolf.estimators.links import CLICKS, COUNTS
-from rolf.estimators.posterior import make_grid
-from rolf.policies.composition import Params
+from rolf.estimators.posterior.clicks import linked_grid
+from rolf.estimators.posterior.fixed import make_grid
+from rolf.estimators.posterior.links import CLICKS, COUNTS
+from rolf.policies.core.parts import Params
 from rolf.policies.posterior_policy import RULES, PosteriorPolicy, known_noise, posterior_rule
 from rolf.types import Seed
 

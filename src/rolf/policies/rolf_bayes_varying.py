@@ -1,8 +1,8 @@
 """RoLF-Bayes for features that change with every ask.
 
-The latent part of an arm stays, its observed features are those of the round; the three
-scales are learned as for fixed features (``estimators/varying_components.py``). The score of an
-arm is its posterior mean plus a number of posterior standard deviations, over all scales.
+The latent part of an arm stays, its observed features are those of the round; the three scales are
+learned as for fixed features (``estimators/posterior/varying_components.py``). The score of an arm
+is its posterior mean plus a number of posterior standard deviations, over all scales.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 from rolf.arms.table import Arms
 from rolf.errors import InvalidArgument
-from rolf.estimators.varying_posterior import varying_grid
-from rolf.policies.composition import Params
-from rolf.policies.contexts import Context
+from rolf.estimators.posterior.varying import varying_grid
+from rolf.policies.core.parts import Params
+from rolf.policies.core.rounds import Context
 from rolf.policies.posterior_policy import PosteriorPolicy, known_noise, posterior_rule
 from rolf.types import Seed
 

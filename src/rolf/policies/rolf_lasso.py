@@ -4,8 +4,8 @@ Imputation:  min_m  sum over matched rounds (y - x_a'm)^2 + l1 |m|_1
 Main:        min_u  sum over matched rounds and all arms (pseudo-reward - x_a'u)^2 + l2 |u|_1
 
 Both depend on the past through the counts and sums of each arm only; see
-``estimators/doubly_robust.py``, and ``estimators/pseudo_rewards.py`` for pseudo-rewards that are
-frozen. Penalties by "theory" are
+``estimators/lasso/doubly_robust.py``, and ``estimators/lasso/pseudo.py`` for pseudo-rewards that
+are frozen. Penalties by "theory" are
 
     l1 = 2 s_max sigma sqrt(2 p t log(2 K t^2/delta)),
     l2 = (4 s_max sigma/p) sqrt(2 t log(2 K t^2/delta)),
@@ -23,13 +23,13 @@ import numpy as np
 from rolf.arms.table import Arms
 from rolf.checks import between
 from rolf.errors import InvalidArgument
-from rolf.estimators.basis import augmented_features
-from rolf.estimators.doubly_robust import Penalties, RobustLasso
-from rolf.estimators.pseudo_rewards import PseudoLasso
-from rolf.policies.base import Policy
-from rolf.policies.composition import Params
-from rolf.policies.coupling import Coupling
+from rolf.estimators.lasso.basis import augmented_features
+from rolf.estimators.lasso.doubly_robust import Penalties, RobustLasso
+from rolf.estimators.lasso.pseudo import PseudoLasso
+from rolf.policies.core.coupling import Coupling
+from rolf.policies.core.parts import Params
 from rolf.policies.options import augmentation, reading
+from rolf.policies.policy import Policy
 from rolf.theory import lasso_exploration, penalty_factors
 from rolf.types import Seed
 

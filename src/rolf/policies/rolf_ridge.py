@@ -3,8 +3,8 @@
 With every past round imputed again by the newest estimate, the paper's doubly robust ridge estimate
 equals its imputation estimate, so RoLF-Ridge is one ridge regression with penalty p. It is carried
 out in the space of rewards, in O(K d) per round and without the basis of the complement
-(``estimators/augmented_ridge.py``). With frozen pseudo-rewards, or with unmatched rounds in the
-imputation, the two differ (``estimators/pseudo_rewards.py``); a round costs O(K d) as well.
+(``estimators/ridge/augmented.py``). With frozen pseudo-rewards, or with unmatched rounds in the
+imputation, the two differ (``estimators/lasso/pseudo.py``); a round costs O(K d) as well.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 from rolf.arms.table import Arms
-from rolf.estimators.augmented_ridge import AugmentedRidge
-from rolf.estimators.pseudo_rewards import PseudoRidge
-from rolf.policies.base import Policy
-from rolf.policies.composition import Params
-from rolf.policies.coupling import Coupling
+from rolf.estimators.lasso.pseudo import PseudoRidge
+from rolf.estimators.ridge.augmented import AugmentedRidge
+from rolf.policies.core.coupling import Coupling
+from rolf.policies.core.parts import Params
 from rolf.policies.options import augmentation, reading, rolf_penalty
+from rolf.policies.policy import Policy
 from rolf.theory import ridge_exploration
 from rolf.types import Seed
 

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rolf.arms.table import Arms
-from rolf.estimators.varying_pseudo_rewards import PseudoVarying
-from rolf.estimators.varying_ridge import BiasedRidge
-from rolf.policies.base import Policy
-from rolf.policies.composition import Params
-from rolf.policies.contexts import Context
-from rolf.policies.coupling import Coupling
+from rolf.estimators.ridge.pseudo_varying import PseudoVarying
+from rolf.estimators.ridge.varying import BiasedRidge
+from rolf.policies.core.coupling import Coupling
+from rolf.policies.core.parts import Params
+from rolf.policies.core.rounds import Context
 from rolf.policies.options import reading, rolf_penalty
+from rolf.policies.policy import Policy
 from rolf.theory import ridge_exploration
 from rolf.types import Seed
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from rolf.arms.table import Arms
 from rolf.errors import InvalidArgument, RolfError, RolfWarning
-from rolf.policies.arrays import copied
-from rolf.policies.base import Policy
 from rolf.policies.operations import Pending, rebuild
+from rolf.policies.policy import Policy
 from rolf.policies.posterior_policy import PosteriorPolicy
 from rolf.policies.registry import check_options, policy_class
+from rolf.policies.state.arrays import copied
 
 #: features of two arms: what is compiled does not depend on how many there are
 SMALL = [[0.0], [1.0]]

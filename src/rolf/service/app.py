@@ -14,16 +14,18 @@ from starlette.types import ASGIApp
 
 from rolf import __version__
 from rolf.errors import RolfError
-from rolf.service import handlers
-from rolf.service.compression import Compression
-from rolf.service.core import Service
 from rolf.service.demo import Demo
-from rolf.service.description import describe
-from rolf.service.front import Front
-from rolf.service.handles import Handles
-from rolf.service.metrics import Metrics
-from rolf.service.problems import Problem
-from rolf.service.routes import arms, decisions, experiments, log, operations, reading
+from rolf.service.dependencies import Service
+from rolf.service.http import handlers
+from rolf.service.http.compression import Compression
+from rolf.service.http.errors import Problem
+from rolf.service.http.metrics import Metrics
+from rolf.service.http.middleware import Front
+from rolf.service.http.openapi import describe
+from rolf.service.open_experiments import Handles
+from rolf.service.routes import arms, decisions, experiments, log
+from rolf.service.routes import health as operations
+from rolf.service.routes import status as reading
 from rolf.service.settings import Settings
 
 DESCRIPTION = "Decisions over HTTP. Every route under /v1 needs `Authorization: Bearer <key>`."

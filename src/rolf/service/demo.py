@@ -8,7 +8,7 @@ from typing import Any
 
 from rolf.errors import RolfError, UnknownExperiment
 from rolf.experiments.experiment import Experiment
-from rolf.service.handles import Handles
+from rolf.service.open_experiments import Handles
 
 NAME = "headlines"
 ROUNDS_AT_START = 300

@@ -14,11 +14,11 @@ from typing import Any
 import uvicorn
 
 from rolf.experiments.storage.urls import shown
-from rolf.service import logs
 from rolf.service.app import create_app
-from rolf.service.core import Service
-from rolf.service.logs import log
-from rolf.service.protocol import Protocol
+from rolf.service.dependencies import Service
+from rolf.service.http import logging as logs
+from rolf.service.http.connection import Protocol
+from rolf.service.http.logging import log
 from rolf.service.settings import Settings
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from rolf.checks import whole
 from rolf.errors import InvalidArgument, InvalidTable, RolfError
-from rolf.simulation.plans import (
+from rolf.simulation.config import (
     check_keys,
     find_family,
     read_policy,
@@ -19,8 +19,8 @@ from rolf.simulation.plans import (
     read_title,
     read_toml,
 )
-from rolf.simulation.specs import Entry, read_policies
-from rolf.simulation.tasks import build_policy, draw_problem, kept_rounds, warn_if_unsuited
+from rolf.simulation.entries import Entry, read_policies
+from rolf.simulation.simulate import build_policy, draw_problem, kept_rounds, warn_if_unsuited
 from rolf.sweeps.identity import alike, cell_key, plain
 from rolf.sweeps.plan import Cell, Plan
 

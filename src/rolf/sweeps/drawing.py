@@ -13,7 +13,7 @@ from rolf.extras import require
 from rolf.plots.regret import BAND
 from rolf.plots.sweeps import FEW, Line, interval_of_mean, panels_of_lines
 from rolf.sweeps.plan import Cell, show
-from rolf.sweeps.tables import Columns
+from rolf.sweeps.table import Columns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,10 +22,10 @@ from rolf.errors import InvalidArgument
 from rolf.kernel.cache import SOURCES, hash_sources, outside
 from rolf.parallel import sources
 from rolf.parallel.sources import INSTALLED
-from rolf.simulation.results import versions
+from rolf.simulation.result import versions
 
 #: the parts of this package that numbers can depend on
-PARTS = (*SOURCES, "augment.py", "arms", "checks.py", "simulation", "sweeps/playing.py")
+PARTS = (*SOURCES, "augment.py", "arms", "checks.py", "simulation", "sweeps/task.py")
 
 
 def plain(where: str, value: Any) -> Any:

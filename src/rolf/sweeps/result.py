@@ -14,10 +14,10 @@ from rolf.errors import InvalidArgument
 from rolf.extras import require
 from rolf.plots import style
 from rolf.sweeps.comparison import Standing, compare_with_best
-from rolf.sweeps.moments import Collector, Moments, Statistics
 from rolf.sweeps.plan import Cell, Plan
+from rolf.sweeps.statistics import Collector, Moments, Statistics
 from rolf.sweeps.store import Store
-from rolf.sweeps.tables import Columns, Table
+from rolf.sweeps.table import Columns, Table
 from rolf.text import counted, first_few, html_lines
 from rolf.types import FloatArray, IntArray
 

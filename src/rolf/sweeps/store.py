@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.arms.files import check_parquet
-from rolf.durable import sync_folder
 from rolf.errors import InvalidArgument, RolfError
 from rolf.sweeps.plan import Plan, plan_from_dict
+from rolf.tables.durable import sync_folder
+from rolf.tables.files import check_parquet
 from rolf.types import FloatArray
 
 FORMAT = "rolf-sweep-runs"

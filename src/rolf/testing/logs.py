@@ -9,7 +9,7 @@ import pytest
 
 import rolf
 from rolf.errors import DifferentExperiment, InvalidArgument, UnknownExperiment
-from rolf.experiments.storage.base import (
+from rolf.experiments.storage.contract import (
     CHANGE,
     CORRECTION,
     DECISION,
@@ -20,7 +20,13 @@ from rolf.experiments.storage.base import (
     Row,
     import_name,
 )
-from rolf.testing.handles import create_experiment, current_state, decision_row, folded_state, play
+from rolf.testing.experiments import (
+    create_experiment,
+    current_state,
+    decision_row,
+    folded_state,
+    play,
+)
 
 
 class LogContract:

@@ -18,10 +18,10 @@ import numpy as np
 
 from rolf.environments.problem import Problem
 from rolf.errors import AlreadyTold, InvalidArgument, UnknownDecision
-from rolf.policies.arrays import copied
-from rolf.policies.base import Policy
 from rolf.policies.contract import wrong_steps
 from rolf.policies.operations import estimate, rebuild
+from rolf.policies.policy import Policy
+from rolf.policies.state.arrays import copied
 from rolf.simulation.loop import play_policy, ready_loop
 from rolf.types import FloatArray
 

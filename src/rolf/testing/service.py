@@ -13,7 +13,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from rolf.experiments.storage.urls import connect
-from rolf.service.keys import new_key
+from rolf.service.auth import new_key
 
 #: the command line, of the rolf that is imported here
 COMMAND = "from rolf.cli import main; main()"

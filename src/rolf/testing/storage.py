@@ -12,8 +12,9 @@ To test a store of your own, subclass ``StorageContract`` in a test module and d
             return f"mystore://{tmp_path}/experiments"
 
 pytest then runs the inherited tests. A store is a subclass of ``Store`` in
-``rolf.experiments.storage.base``, whose docstrings say what each method promises. The docstring of
-``rolf.experiments.storage.urls`` says how an entry point makes ``mystore://`` URLs known to rolf.
+``rolf.experiments.storage.contract``, whose docstrings say what each method promises. The docstring
+of ``rolf.experiments.storage.urls`` says how an entry point makes ``mystore://`` URLs known to
+rolf.
 
 The tests go through ``rolf.open_experiment`` and check what its users rely on: nothing is recorded
 twice or half, every handle sees the same log in the same order, snapshots equal a fold of the log,
@@ -44,9 +45,9 @@ from rolf.errors import (
     UnknownDecision,
     UnknownExperiment,
 )
-from rolf.experiments import live
-from rolf.experiments.storage.base import CHANGE, DECISION, DEFAULT, REWARD, Snapshot
-from rolf.testing.handles import (
+from rolf.experiments.log import synced as live
+from rolf.experiments.storage.contract import CHANGE, DECISION, DEFAULT, REWARD, Snapshot
+from rolf.testing.experiments import (
     ARMS,
     FEATURES,
     MEANS,

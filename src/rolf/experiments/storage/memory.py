@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from rolf.errors import UnknownExperiment
-from rolf.experiments.storage.base import (
+from rolf.experiments.storage.contract import (
     APART,
     HIDDEN,
     PART,

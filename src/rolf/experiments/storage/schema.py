@@ -8,7 +8,7 @@ the procedure ``rolf_append`` does.
 
 from __future__ import annotations
 
-from rolf.experiments.storage.base import (
+from rolf.experiments.storage.contract import (
     CHANGE,
     CORRECTION,
     DECISION,

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
-from rolf.experiments.storage.base import (
+from rolf.experiments.storage.contract import (
     ABANDONED,
     COLUMNS,
     FIELDS,

@@ -17,16 +17,16 @@ from typing import Any, TypeAlias
 
 from rolf.checks import between, is_text
 from rolf.errors import InvalidArgument
-from rolf.experiments.storage.base import Store
+from rolf.experiments.storage.contract import Store
 from rolf.extras import require
 
 OpenStore: TypeAlias = Callable[[str, bool, float], Store | None]
 
 SCHEMES = {
     "memory": "rolf.experiments.storage.memory:open_store",
-    "sqlite": "rolf.experiments.storage.sqlite:open_store",
-    "postgresql": "rolf.experiments.storage.postgres:open_store",
-    "postgres": "rolf.experiments.storage.postgres:open_store",
+    "sqlite": "rolf.experiments.storage.sqlite.store:open_store",
+    "postgresql": "rolf.experiments.storage.postgres.store:open_store",
+    "postgres": "rolf.experiments.storage.postgres.store:open_store",
 }
 GROUP = "rolf.storage"  # of entry points
 TIMEOUT = "ROLF_STORAGE_TIMEOUT"  # the variable with the number of seconds, for all databases

@@ -8,10 +8,10 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from rolf.experiments.experiment import Experiment
-from rolf.service.core import Calling, Route, answer, needs
-from rolf.service.models import Added, ArmsShown, Changed, Labels, MoreArms
+from rolf.service.dependencies import Calling, Route, answer, needs
 from rolf.service.routes.decisions import check_size
 from rolf.service.routes.experiments import table_of
+from rolf.service.schemas.requests import Added, ArmsShown, Changed, Labels, MoreArms
 
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}/arms")
 

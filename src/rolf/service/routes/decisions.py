@@ -9,8 +9,9 @@ from fastapi import APIRouter, Header, Response
 from rolf.experiments.asking import Asking
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.telling import Telling
-from rolf.service.core import Caller, Calling, Route, answer, needs
-from rolf.service.models import (
+from rolf.service.dependencies import Caller, Calling, Route, answer, needs
+from rolf.service.http.errors import Problem
+from rolf.service.schemas.requests import (
     Ask,
     Correct,
     Corrected,
@@ -22,7 +23,6 @@ from rolf.service.models import (
     Recorded,
     ToldMany,
 )
-from rolf.service.problems import Problem
 
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
 

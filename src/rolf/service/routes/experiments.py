@@ -9,12 +9,12 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Response
 
 from rolf.errors import RolfError
+from rolf.experiments.database import delete_experiment
 from rolf.experiments.experiment import Experiment
-from rolf.experiments.opening import delete_experiment
-from rolf.service.core import Calling, Route, answer, needs
-from rolf.service.handles import unknown
-from rolf.service.models import ArmRow, Creation, Details, Paused, Summaries, Table, Who
-from rolf.service.problems import Problem, invalid
+from rolf.service.dependencies import Calling, Route, answer, needs
+from rolf.service.http.errors import Problem, invalid
+from rolf.service.open_experiments import unknown
+from rolf.service.schemas.requests import ArmRow, Creation, Details, Paused, Summaries, Table, Who
 
 router = APIRouter(route_class=Route, prefix="/v1")
 

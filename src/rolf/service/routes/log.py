@@ -11,9 +11,9 @@ from fastapi.responses import StreamingResponse
 
 from rolf.errors import RolfError
 from rolf.experiments.experiment import Experiment
-from rolf.experiments.streaming import stream_log
-from rolf.service.core import Calling, Route, needs
-from rolf.service.front import CutOff
+from rolf.experiments.transfer.streaming import stream_log
+from rolf.service.dependencies import Calling, Route, needs
+from rolf.service.http.middleware import CutOff
 
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
 

@@ -1,3 +1,0 @@
-"""The older name of ``rolf.diagnosis``."""
-
-from rolf.diagnosis import *  # noqa: F403

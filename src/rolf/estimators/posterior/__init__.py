@@ -1,0 +1,1 @@
+"""Posteriors over the scales: what RoLF-Bayes believes."""

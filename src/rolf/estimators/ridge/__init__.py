@@ -1,0 +1,1 @@
+"""Ridge regressions: on fixed, augmented and varying features."""

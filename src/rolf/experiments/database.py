@@ -1,0 +1,297 @@
+"""Open an experiment by name: create it, or continue it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from rolf.checks import as_number, between, whole
+from rolf.errors import (
+    DifferentExperiment,
+    InvalidArgument,
+    RolfWarning,
+    UnknownExperiment,
+    UnknownPolicy,
+)
+from rolf.experiments.experiment import Experiment
+from rolf.experiments.log.idempotency import plain
+from rolf.experiments.roster import Roster
+from rolf.experiments.storage.contract import Record, Row
+from rolf.experiments.storage.urls import connect, connect_existing
+from rolf.experiments.transfer.backup import fill_experiment
+from rolf.policies.catalogue import DEFAULT_POLICY, DEFAULT_VARYING
+from rolf.policies.contract import check_choose
+from rolf.policies.policy import Policy
+from rolf.policies.registry import check_options, policy_class, policy_name
+
+#: characters of the name of an experiment: PostgreSQL's index has room for no more
+MAX_NAME = 500
+
+
+def open_experiment(
+    url: str,
+    name: str,
+    *,
+    features: Any = None,
+    policy: Any = None,
+    options: Mapping[str, Any] | None = None,
+    context: int | Sequence[str] | None = None,
+    seed: int | None = None,
+    default_reward: float | None = None,
+    reward_after: float | timedelta | None = None,
+    timeout: float | None = None,
+    missing: str = "impute",
+) -> Experiment:
+    """Create an experiment, or continue it.
+
+    If the experiment exists, the arguments must agree with what it was created with.
+
+    Args:
+        url: ``sqlite:///file.db``, ``postgresql://user@host/database`` or ``memory://``.
+        name: of the experiment, unique in its database.
+        features: (K, d) table of the arms, one row per arm; the index of a DataFrame names
+            them. Or whatever ``read_arms`` reads: a file, or a DataFrame with text, dates or
+            missing cells. How its columns were read is kept, and arms that come later are read
+            in the same way.
+            Needed to create an experiment; without it the experiment must exist.
+        policy: a name in the catalogue, ``package.module:Class``, or a class, which another
+            process must be able to import. By default a new experiment gets rolf-bayes, and one
+            that exists keeps its policy. Features that come with every ask need one that takes
+            them, such as rolf-bayes-varying.
+        options: of the policy.
+        context: names or number of the entries of a context that comes with every ask, for the
+            policies that take one, such as rolf-bayes-varying, which is then the default. The same
+            as the option ``context``.
+        seed: of all random draws, together with the number of the decision; random by default.
+        default_reward: the reward of decisions that are never told one; 0 by default.
+        reward_after: after how many seconds, by the database's clock, they get it; never by
+            default.
+        timeout: seconds after which a call gives up waiting for the database, with
+            StorageUnavailable; the variable ROLF_STORAGE_TIMEOUT, or 30, by default.
+        missing: "impute" cells that are missing in the table of the arms, or "error" to refuse
+            them, as in ``read_arms``.
+    """
+    name = _checked_name(name)
+    roster = None if features is None else Roster.read(features, missing)
+    if context is not None:
+        options = {**(options or {}), "context": context}
+    settings = _Settings.checked(policy, options, seed, default_reward, reward_after)
+    store = connect_existing(url, timeout)
+    try:
+        record = None if store is None else store.record(name)
+        if record is None:
+            if roster is None:
+                raise UnknownExperiment(
+                    f"no experiment is called {name!r}; pass features to create it"
+                )
+            new = settings.record(name, roster, settings.new_policy(roster))
+            store = store or connect(url, timeout)
+            record = store.create(new)
+            if record is not None:
+                roster.warn()
+                return Experiment(store, record, new=True)
+            record = store.record(name)  # another process was faster
+            if record is None:
+                raise UnknownExperiment(f"experiment {name!r} was deleted just now")
+        assert store is not None
+        experiment = Experiment(store, record)
+        settings.check_same(experiment)
+        if roster is not None:
+            first = Roster.loads(record.features)
+            experiment._replica.roster.check_same(roster, first)
+        return experiment
+    except BaseException:
+        if store is not None:
+            store.close()
+        raise
+
+
+def create(
+    url: str,
+    name: str,
+    roster: Roster,
+    *,
+    policy: Any = None,
+    options: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    default_reward: float | None = None,
+    reward_after: float | timedelta | None = None,
+    tag: str = "",
+    rows: Iterable[Row] = (),
+    new: bool = False,
+) -> Experiment:
+    """Create an experiment that must not exist yet, with a log that its policy accepts; ``new``:
+    the log is empty."""
+    settings = _Settings.checked(policy, options, seed, default_reward, reward_after)
+    begun = settings.record(_checked_name(name), roster, settings.new_policy(roster))
+    roster.warn()
+    store = connect(url)
+    try:
+        record = fill_experiment(store, begun._replace(tag=tag or begun.tag), rows)
+        return Experiment(store, record, new=new)
+    except BaseException:
+        store.close()
+        raise
+
+
+def list_experiments(url: str) -> list[str]:
+    """The names of all experiments in a database."""
+    store = connect_existing(url)
+    if store is None:
+        return []
+    with closing(store):
+        return store.names()
+
+
+def delete_experiment(url: str, name: str, *, confirm: str) -> None:
+    """Delete an experiment without opening it, so that one that is damaged can be deleted, too.
+
+    Args:
+        url: of its database.
+        name: of the experiment.
+        confirm: its name once more.
+    """
+    if confirm != name:
+        raise InvalidArgument("confirm", confirm, f"the experiment's name, {name!r}")
+    store = connect_existing(url)
+    try:
+        record = None if store is None else store.record(_checked_name(name))
+        if store is None or record is None:
+            raise UnknownExperiment(f"no experiment is called {name!r}")
+        store.delete(record.id)
+    finally:
+        if store is not None:
+            store.close()
+
+
+def default_policy(options: Mapping[str, Any]) -> str:
+    """The policy of a new experiment that names none."""
+    return DEFAULT_POLICY if options.get("context") is None else DEFAULT_VARYING
+
+
+def _checked_name(name: Any) -> str:
+    good = isinstance(name, str) and name and name == name.strip() and name.isprintable()
+    if not good or len(name) > MAX_NAME:
+        expected = f"some text, up to {MAX_NAME} characters, without blanks around it"
+        raise InvalidArgument("name", name, expected)
+    return str(name)
+
+
+class _Settings(NamedTuple):
+    """What an experiment is created with besides its arms; None for what is not specified."""
+
+    policy: Any
+    options: dict[str, Any]
+    seed: int | None
+    default_reward: float | None
+    reward_after: float | None
+
+    @classmethod
+    def checked(
+        cls,
+        policy: Any,
+        options: Mapping[str, Any] | None,
+        seed: int | None,
+        default_reward: float | None,
+        reward_after: float | timedelta | None,
+    ) -> _Settings:
+        if reward_after is None:
+            if default_reward is not None:
+                raise InvalidArgument(
+                    "default_reward", default_reward, "reward_after to be set as well"
+                )
+        else:
+            with default_reward_named():
+                default_reward = as_number(default_reward or 0.0)
+            if isinstance(reward_after, timedelta):
+                reward_after = reward_after.total_seconds()
+            reward_after = between("reward_after", reward_after, 0.0, math.inf)
+        seed = None if seed is None else whole("seed", seed, 0, 2**62)
+        return cls(policy, dict(options or {}), seed, default_reward, reward_after)
+
+    def new_policy(self, roster: Roster) -> Policy:
+        """The policy of a new experiment, which must be fit for one."""
+        cls: Any = policy_class(
+            default_policy(self.options) if self.policy is None else self.policy
+        )
+        check_options(cls, self.options)
+        policy: Policy = cls(roster.arms.features, seed=0, **self.options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RolfWarning)  # shown a line ago
+            check_choose(cls, roster.arms.features, policy.options)
+        if self.default_reward is not None:
+            with default_reward_named():
+                policy._number(self.default_reward)
+        return policy
+
+    def record(self, name: str, roster: Roster, policy: Policy) -> Record:
+        """The record of a new experiment."""
+        try:
+            options = json.dumps(policy.options)
+        except (TypeError, ValueError):
+            raise InvalidArgument("options", policy.options, "data that JSON can hold") from None
+        return Record(
+            id=0,
+            name=name,
+            tag=os.urandom(4).hex(),
+            policy=_importable_name(type(policy)),
+            options=options,
+            features=roster.dumps(),
+            seed=secrets.randbits(62) if self.seed is None else self.seed,
+            default_reward=self.default_reward,
+            reward_after=self.reward_after,
+            created=time.time(),
+        )
+
+    def check_same(self, experiment: Experiment) -> None:
+        """Raise if an experiment was created with other settings."""
+        record = experiment.record
+        policy = None
+        if self.policy is not None:
+            cls = policy_class(self.policy)
+            same = cls is type(experiment._replica.policy)
+            policy = record.policy if same else policy_name(cls)
+        recorded_options = experiment._replica.policy.options  # with defaults, also newer ones
+        pairs: list[tuple[str, Any, Any]] = [("policy", policy, record.policy)]
+        for key, value in json.loads(json.dumps(self.options, default=plain)).items():
+            pairs.append((f"options: {key}", value, recorded_options.get(key)))
+        pairs += [
+            ("seed", self.seed, record.seed),
+            ("reward_after", self.reward_after, record.reward_after),
+            ("default_reward", self.default_reward, record.default_reward),
+        ]
+        for setting, here, there in pairs:
+            if here is not None and here != there:
+                raise DifferentExperiment(
+                    f"experiment {record.name!r} was created with a different {setting}: "
+                    f"{there!r} there, {here!r} here"
+                )
+
+
+@contextmanager
+def default_reward_named() -> Iterator[None]:
+    """An error about a reward is one about the default reward."""
+    try:
+        yield
+    except InvalidArgument as error:
+        raise InvalidArgument("default_reward", error.got, error.wanted) from None
+
+
+def _importable_name(cls: type[Policy]) -> str:
+    """The name of a policy, by which another process finds its class again."""
+    name = policy_name(cls)
+    try:
+        if policy_class(name) is cls:
+            return name
+    except UnknownPolicy:
+        pass
+    expected = "a class at the top level of a module, which other processes can import"
+    raise InvalidArgument("policy", name, expected)

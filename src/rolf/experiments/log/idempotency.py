@@ -1,0 +1,110 @@
+"""Requests with a key: asking again with the same key gives the same decisions.
+
+The row that names the decisions of a request is appended together with them. Its place in the log
+follows from the key, so that whoever asks with the same key at the same time, in another process,
+finds the place taken, and reads there what was decided.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from rolf.checks import MAX_KEY, is_text
+from rolf.errors import DifferentRequest, InvalidArgument, UnusableStorage
+from rolf.experiments.storage.contract import DECISION, REQUEST, Record, Row, Store, check_exists
+
+#: the numbers of requests start here, far above those of decisions
+FIRST = 2**62
+
+
+class Request:
+    """A key, and what is asked for with it, as digests."""
+
+    def __init__(self, key: Any, *, available: Any = None, **others: Any) -> None:
+        good = isinstance(key, str) and key and key.isprintable() and is_text(key)
+        if not good or len(key) > MAX_KEY:
+            raise InvalidArgument("key", key, f"some text, up to {MAX_KEY} characters")
+        self.key = _digest(key)
+        arguments = {**others, "available": _in_order(available)}
+        try:
+            text = json.dumps(arguments, sort_keys=True, default=plain)
+        except (TypeError, ValueError):  # whoever decides will say what is wrong with it
+            text = json.dumps(repr(arguments))
+        as_numbers = json.loads(text, parse_int=float)  # 1 and 1.0 ask for the same
+        self.arguments = _digest(json.dumps(as_numbers, sort_keys=True))
+        # Two keys in a billion may share one of these numbers, but hardly all of them.
+        parts = (self.key[start : start + 16] for start in range(0, 64, 16))
+        self.numbers = [FIRST + int(part, 16) % FIRST for part in parts]
+
+    def found(self, taken: Mapping[int, Row]) -> tuple[int, int] | None:
+        """The first of the decisions that answer this request, and how many there are; None if it
+        is new. ``taken``: the rows of requests at any of its numbers."""
+        for number in self.numbers:
+            details = taken[number].details if number in taken else {}
+            if details.get("key") != self.key:
+                continue
+            if details["arguments"] != self.arguments:
+                raise DifferentRequest("the key was used before, to ask for something else")
+            return details["first"], details["count"]
+        self.numbers = [number for number in self.numbers if number not in taken]
+        return None
+
+    def row(self, decisions: Sequence[Row]) -> Row:
+        """The row that says that these decisions answer this request."""
+        first, count = decisions[0], len(decisions)
+        details = {"key": self.key, "arguments": self.arguments, "first": first.number}
+        text = json.dumps({**details, "count": count})
+        return Row(0, REQUEST, self.numbers[0], first.time, features=text)
+
+
+Answer: TypeAlias = list[Row] | DifferentRequest
+
+
+def answers(store: Store, record: Record, requests: Sequence[Request]) -> dict[Request, Answer]:
+    """The decisions that were made for requests, without those that are new."""
+    numbers = [number for request in requests for number in request.numbers]
+    if not numbers:
+        return {}
+    taken = {row[2]: Row(*row) for row in store.find(record.id, numbers)}
+    places: dict[Request, range] = {}
+    out: dict[Request, Answer] = {}
+    for request in requests:
+        try:
+            found = request.found(taken)
+        except DifferentRequest as error:
+            out[request] = error
+        else:
+            if found is not None:
+                first, count = found
+                places[request] = range(first, first + count)
+    wanted = sorted({number for place in places.values() for number in place})
+    rows = (Row(*row) for row in store.find(record.id, wanted)) if wanted else ()
+    decisions = {row.number: row for row in rows if row.kind == DECISION}
+    if len(decisions) < len(wanted):
+        check_exists(store, record)
+        raise UnusableStorage(f"experiment {record.name!r} is damaged (decisions are missing)")
+    return out | {
+        request: [decisions[number] for number in place] for request, place in places.items()
+    }
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _in_order(available: Any) -> Any:
+    """The arms to choose from, in an order of their own: a set has another in every process."""
+    if isinstance(available, str) or not isinstance(available, Iterable):
+        return available
+    listed = available.tolist() if hasattr(available, "tolist") else list(available)
+    return listed if any(isinstance(each, bool) for each in listed) else sorted(listed, key=repr)
+
+
+def plain(value: Any) -> Any:
+    """Arrays, tables and labels as JSON holds them."""
+    if hasattr(value, "to_numpy"):
+        value = value.to_numpy()
+    return value.tolist() if hasattr(value, "tolist") else repr(value)

@@ -1,0 +1,357 @@
+"""The state of an experiment in one process: its log, folded row by row.
+
+Nothing but rows of the log changes a replica, and everybody reads them in the same order. So
+replicas that have read equally far hold the same bits, and a snapshot equals a fold of the log.
+(Arrays that are large and follow from others are not saved but computed again, and then agree up
+to rounding.)
+
+A decision advances the clock as it did when it was made. A reward is the policy's own update. A
+late reward replaces the default reward applied before it, by the difference that the two make to
+the totals, and so does a correction; where that would not be exact, all rewards are taken in
+again, corrected from the start. A change of the arms creates a policy for the new roster, which
+gets the totals of the old one and recomputes the rest from them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from rolf.errors import ExperimentError, RolfWarning, UnknownPolicy
+from rolf.experiments.log.history import Past
+from rolf.experiments.log.snapshot import Saved
+from rolf.experiments.log.totals import Moments
+from rolf.experiments.roster import Roster
+from rolf.experiments.storage.contract import (
+    CHANGE,
+    CORRECTION,
+    DECISION,
+    HISTORY,
+    REQUEST,
+    REWARD,
+    LogRow,
+    Record,
+    Row,
+)
+from rolf.policies.contract import check_choose
+from rolf.policies.operations import rebuild
+from rolf.policies.policy import Policy
+from rolf.policies.registry import policy_class
+from rolf.policies.state.arrays import find, remember
+from rolf.types import Choice, FloatArray, IntArray
+
+
+class Corrected(Exception):
+    """A correction that calls for all rewards to be taken in again."""
+
+
+def earlier_corrections(rows: Iterable[LogRow]) -> dict[int, Row]:
+    """The rewards to be corrected from the start: the latest correction of each decision, up to
+    the last one that calls for it."""
+    since: dict[int, Row] = {}  # the last one that calls for it
+    known: dict[int, Row] = {}
+    for row in rows:
+        if row[1] == CORRECTION:
+            correction = Row(*row)
+            since[correction.number] = correction
+            if correction.details["refold"]:
+                known |= since
+                since.clear()
+    return known
+
+
+class Replica(Saved):
+    """What one process knows about an experiment.
+
+    ``corrections``: those that are known before the log is read, from ``earlier_corrections``.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        roster: Roster | None = None,
+        corrections: dict[int, Row] | None = None,
+    ) -> None:
+        self.record = record
+        self._corrections = corrections or {}
+        self.roster = roster or Roster.loads(record.features)
+        self._reset_policy()
+        arms = self.roster.arms.count
+        self.last = self.issued = self.changes = self.histories = 0
+        self.asked, self.told, self.history = [0] * arms, [0] * arms, [0] * arms
+        self.past_sums = [0.0] * arms
+        self.defaults = self.replaced = self.corrected = self.requests = 0
+        self.sources, self.moments = {}, Moments(arms)
+        self.pending, self._pending_heap, self._last_row = {}, [], []
+        self._philox = np.random.Philox(key=record.seed)
+        self._rng = np.random.Generator(self._philox)
+        self._philox_start = self._philox.state
+
+    def _reset_policy(self) -> None:
+        """Start over with a policy without experience, for the current roster."""
+        options = json.loads(self.record.options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RolfWarning)  # shown when the experiment was created
+            cls = self._policy_class(options)
+            self.policy: Policy = cls(self.roster.arms.features, seed=0, **options)
+        self.state = self.policy._state
+        self.whole = self.policy.whole
+        self.waiting: FloatArray | None = getattr(self.state, "waiting", None)
+
+    def _policy_class(self, options: dict[str, Any]) -> Any:
+        """The class of the policy, which must keep the promises that a replica relies on."""
+        name = self.record.policy
+        try:
+            cls = policy_class(name)
+        except UnknownPolicy as error:
+            raise ExperimentError(
+                f"experiment {self.record.name!r} was created with the policy {name!r}, which "
+                f"cannot be imported here; {_import_hint(name)}"
+                + (f" ({error.__cause__})" if error.__cause__ else "")
+            ) from error
+        check_choose(cls, self.roster.arms.features, options)
+        return cls
+
+    # --- rows of the log ---
+
+    def apply(self, rows: Iterable[LogRow]) -> None:
+        """Apply rows of the log to the state."""
+        for row in rows:
+            seq, kind = row[0], row[1]
+            if seq != self.last + 1:
+                raise ValueError(f"row {seq} follows row {self.last}")
+            if kind == CORRECTION and self._calls_for_fold(Row(*row)):
+                raise Corrected  # before anything changes: folding the log may fail
+            self.last, self._last_row = seq, [kind, row[2], float(row[3])]
+            if kind == DECISION:
+                self._apply_decision(row)
+            elif kind == CHANGE:
+                self._apply_change(Row(*row))
+            elif kind == HISTORY:
+                self._apply_history(Row(*row))
+            elif kind == CORRECTION:
+                self._apply_correction(Row(*row))
+            elif kind == REQUEST:
+                self.requests += 1
+            else:
+                self._apply_reward(row)
+
+    def _apply_decision(self, row: LogRow) -> None:
+        (_, _, number, time, arm, _, _, _, _, clock_steps, _, _) = row
+        clock = self.state.clock
+        if clock_steps == 1:  # as usual
+            clock[0] += 1
+        else:
+            for entry in range(clock.size):
+                clock[entry] += clock_steps >> entry & 1
+        if self.waiting is not None:
+            self.waiting[arm] += 1.0
+        self.asked[arm] += 1
+        if number > self.issued:
+            self.issued = number
+        if self.record.reward_after is not None:
+            self.pending[number] = time
+            heapq.heappush(self._pending_heap, (time, number))
+
+    def _apply_reward(self, row: LogRow) -> None:
+        (_, kind, number, _, arm, chance, greedy, pseudo, matched, replaces, features, reward) = row
+        policy = self.policy
+        probability = math.nan if chance is None else chance
+        choice = Choice(arm, probability, greedy, pseudo, bool(matched))
+        x = self._features_of(arm, features)
+        reward = float(reward)  # whatever the database returns: compiled code tells the two apart
+        if kind == REWARD and number in self._corrections:
+            reward = float(self._corrections[number].reward or 0.0)
+        self.moments.add(arm, reward)
+        if replaces:
+            default_reward = self.record.default_reward or 0.0
+            self.defaults -= 1
+            self.replaced += 1
+            self.moments.add(arm, default_reward, -1.0)
+            self._exchange(choice, x, default_reward, reward)
+        else:
+            policy._update(policy.params, self.state, choice, x, reward)
+            self.pending.pop(number, None)
+        if kind == REWARD:
+            self.told[arm] += 1
+        else:
+            self.defaults += 1
+
+    def _calls_for_fold(self, row: Row) -> bool:
+        return bool(row.details["refold"]) and not self._is_known(row)
+
+    def _is_known(self, row: Row) -> bool:
+        """Whether the decision has had this reward, or a later one, from the start."""
+        earlier = self._corrections.get(row.number)
+        return earlier is not None and row.correction <= earlier.correction
+
+    def _apply_correction(self, row: Row) -> None:
+        self.corrected += 1
+        if self._is_known(row):
+            return
+        details = row.details
+        wrong, right = float(details["was"]), float(row.reward or 0.0)
+        probability = math.nan if row.probability is None else row.probability
+        choice = Choice(row.arm, probability, row.greedy, row.pseudo, bool(row.matched))
+        self.moments.add(row.arm, right)
+        self.moments.add(row.arm, wrong, -1.0)
+        self._exchange(choice, self._features_of(row.arm, details["features"]), wrong, right)
+
+    def _features_of(self, arm: int, features: str | None) -> FloatArray:
+        """What was kept of the features of a decision, which has them where they vary."""
+        policy = self.policy
+        if features is None:
+            row: FloatArray = policy.arms.features[arm]
+            return row
+        recorded = json.loads(features)
+        if policy.context is None:
+            return np.ravel(recorded)
+        rows = policy.arms.features if self.whole else policy.arms.features[[arm]]
+        table = policy.context.of_all(rows, np.array(recorded["context"]))
+        return policy._kept_features(policy.params, table, arm if self.whole else 0)
+
+    def _exchange(self, choice: Choice, x: FloatArray, wrong: float, right: float) -> None:
+        """Put a reward in the place of another, by the difference that the two make."""
+        policy, state = self.policy, self.state
+        restore = remember(state)
+        totals_after = []
+        for value in (right, wrong):
+            policy._update(policy.params, state, choice, x, float(value))
+            totals_after.append([find(state, path).copy() for path in policy.totals])
+            restore()
+        for path, with_right, with_wrong in zip(policy.totals, *totals_after, strict=True):
+            find(state, path)[...] += with_right - with_wrong
+        rebuild(policy.params, state)
+
+    def must_refold(self, wrong: float, right: float) -> bool:
+        """Whether a correction is exact only if all rewards are taken in again."""
+        return self.policy.sequential or not self.moments.can_take_off(wrong, right)
+
+    def _apply_history(self, row: Row) -> None:
+        details = row.details
+        past = Past.loads(details, self.roster.arms.count)
+        past.teach(self.policy)
+        self.moments.add_totals(past.totals)
+        played = past.totals.counts.astype(int).tolist()
+        self.history = [known + more for known, more in zip(self.history, played, strict=True)]
+        self.past_sums = (np.array(self.past_sums) + past.totals.plain_sums).tolist()
+        self.histories = max(self.histories, row.number)
+        if details["source"] is not None:
+            self.sources[details["source"]] = details["digest"]
+
+    def _apply_change(self, row: Row) -> None:
+        change = json.loads(row.features or "")  # a change of nothing is damage
+        self.changes = max(self.changes, row.number)
+        self.roster = self.roster.changed(change)
+        added = self.roster.arms.count - len(self.asked)
+        self.asked += [0] * added
+        self.told += [0] * added
+        self.history += [0] * added
+        self.past_sums += [0.0] * added
+        self.moments.extend(added)
+        if "add" in change or "update" in change:
+            self._carry_over_totals()
+
+    def _carry_over_totals(self) -> None:
+        """Replace the policy by one for the current roster with the same experience."""
+        policy, state = self.policy, self.state
+        self._reset_policy()
+        paths = [*policy.totals, *policy.common, *(["waiting"] if self.waiting is not None else [])]
+        for path in paths:
+            old, new = find(state, path), find(self.state, path)
+            new[tuple(slice(0, size) for size in old.shape)] = old
+        rebuild(self.policy.params, self.state)
+
+    def due(self, before: float, most: int) -> list[int]:
+        """Decisions made by this time that may get the default reward: the oldest, so many.
+
+        They stay due until their reward is read from the log.
+        """
+        heap = self._pending_heap
+        due: list[tuple[float, int]] = []
+        while heap and len(due) < most and heap[0][0] <= before:
+            entry = heapq.heappop(heap)
+            if entry[1] in self.pending:
+                due.append(entry)
+        for entry in due:
+            heapq.heappush(heap, entry)
+        return [number for _, number in due]
+
+    # --- decisions ---
+
+    @contextmanager
+    def ahead(self) -> Iterator[None]:
+        """Decide what is not in the log yet; afterwards the replica is as before."""
+        state = self.state
+        clock = state.clock.copy()
+        waiting = None if self.waiting is None else self.waiting.copy()
+        try:
+            yield
+        finally:
+            state.clock[:] = clock
+            if waiting is not None:
+                state.waiting[:] = waiting
+
+    def choose(
+        self,
+        numbers: Iterable[int],
+        available: IntArray,
+        features: FloatArray,
+        features_json: str | None,
+        time: float,
+        distinct: bool = False,
+    ) -> list[Row]:
+        """The next decisions, which get these numbers, as rows to be added.
+
+        The random draws of a decision depend on the seed and its number alone.
+        """
+        policy, state = self.policy, self.state
+        rows = []
+        for number in numbers:
+            before = state.clock.copy()
+            choice = policy._choose(
+                policy.params, state, features, available, self._generator(number)
+            )
+            later = policy._chance_later(choice, before, features, available)
+            chance = choice.probability if later is None else later()
+            if distinct:
+                available = available[available != choice.arm]
+            steps = enumerate(state.clock - before)
+            rows.append(
+                Row.decision(
+                    number=number,
+                    time=time,
+                    arm=int(choice.arm),
+                    probability=None if math.isnan(chance) else float(chance),
+                    greedy=int(choice.greedy),
+                    pseudo=int(choice.pseudo),
+                    matched=bool(choice.matched),
+                    clock_steps=sum(int(step) << entry for entry, step in steps),
+                    features=features_json,
+                )
+            )
+        return rows
+
+    def _generator(self, number: int) -> np.random.Generator:
+        """The random numbers of one decision: its block of a counter-based generator."""
+        state = self._philox_start
+        state["state"]["counter"][:] = (0, 0, number, 0)
+        self._philox.state = state
+        return self._rng
+
+
+def _import_hint(policy: str) -> str:
+    """What to do so that a policy can be found by its name."""
+    module, colon, _ = policy.partition(":")
+    if module == "__main__":
+        return "its class was defined in a script: run that script, or define it in a module"
+    if colon:
+        return f"put the module {module} on the path, or install its package"
+    return "install the package that provides it, or import the module of its class first"

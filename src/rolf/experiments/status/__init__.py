@@ -1,0 +1,1 @@
+"""What an experiment says about itself: numbers, words and uplift."""

@@ -1,0 +1,96 @@
+"""The rewards of an experiment in the order of its decisions, and their mean over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rolf.experiments.roster import Roster
+from rolf.experiments.storage.contract import CHANGE, DECISION, LogRow, Row
+from rolf.types import FloatArray, IntArray
+
+#: at most so many periods, of at least so many decisions
+PERIODS, SHORTEST = 20, 10
+
+
+class Outcomes(NamedTuple):
+    """The decisions of a log in their order: arrays (n,), NaN for what is not known."""
+
+    times: FloatArray
+    arms: IntArray
+    chances: FloatArray
+    rewards: FloatArray
+    actives: FloatArray  # how many arms were active
+
+
+@dataclass(frozen=True)
+class Period:
+    """A stretch of consecutive decisions.
+
+    Attributes:
+        first, last: the decisions, counted from 1.
+        start, end: their times, in seconds since 1970.
+        rewards: how many of them have a reward, default rewards included.
+        mean: of these rewards; None if there are none.
+        stderr: its standard error; None for fewer than two.
+    """
+
+    first: int
+    last: int
+    start: float
+    end: float
+    rewards: int
+    mean: float | None
+    stderr: float | None
+
+
+def read_outcomes(roster: Roster, rows: Iterable[LogRow]) -> Outcomes:
+    """What the rows of a log say about its decisions; ``roster`` is the one at its start.
+
+    The latest reward of a decision counts.
+    """
+    decisions: dict[int, list[float]] = {}
+    active = len(roster.positions)
+    for values in rows:
+        row = Row(*values)
+        if row.kind == DECISION:
+            chance = math.nan if row.probability is None else row.probability
+            decisions[row.number] = [row.time, row.arm, chance, math.nan, active]
+        elif row.kind == CHANGE:
+            roster = roster.changed(row.details)
+            active = len(roster.positions)
+        elif row.number in decisions and row.reward is not None:
+            decisions[row.number][3] = float(row.reward)
+    table = np.array([decisions[number] for number in sorted(decisions)]).reshape(-1, 5)
+    times, arms, chances, rewards, actives = table.T
+    return Outcomes(times, arms.astype(np.int64), chances, rewards, actives)
+
+
+def timeline(outcomes: Outcomes) -> list[Period]:
+    """The mean reward of each of about twenty stretches of decisions, equally long."""
+    count = outcomes.times.size
+    if not count:
+        return []
+    parts = max(1, min(PERIODS, count // SHORTEST))
+    edges = np.linspace(0, count, parts + 1).astype(int)
+    periods = []
+    for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        rewards = outcomes.rewards[start:end]
+        rewards = rewards[~np.isnan(rewards)]
+        size = rewards.size
+        periods.append(
+            Period(
+                first=start + 1,
+                last=end,
+                start=float(outcomes.times[start]),
+                end=float(outcomes.times[end - 1]),
+                rewards=size,
+                mean=float(rewards.mean()) if size else None,
+                stderr=float(rewards.std(ddof=1)) / math.sqrt(size) if size > 1 else None,
+            )
+        )
+    return periods

@@ -1,0 +1,178 @@
+"""How much more an experiment earns per decision than a control would have.
+
+What is estimated is a difference: the mean reward of the decisions as they were made, less the mean
+reward that the same decisions would have had if all had gone to the control arm, or an equal share
+to each active arm.
+
+* "posterior": arms have fixed means, of which the posterior is known. The difference is a weighted
+  sum of them, the weights being shares of the decisions. How the arms were chosen does not matter
+  to a posterior.
+* "ips": features come with every ask, so arms have no fixed means. With the chance p of every
+  decision on record, and the chance q that the control gives its arm, the difference is the mean of
+  (reward - c) (1 - q/p), for any c; c is the mean reward, which makes the errors small. It needs
+  every arm of the control to have had a chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rolf.errors import InvalidArgument
+from rolf.estimators.posterior.mixture import MixturePosterior
+from rolf.experiments.status.timeline import Outcomes
+from rolf.types import FloatArray
+
+#: numbers that are drawn where a posterior has no closed form, and draws at most and at least
+NUMBERS, MOST, LEAST = 2_000_000, 4_000, 500
+
+UNIFORM = "a uniform share"
+
+
+@dataclass(frozen=True)
+class Uplift:
+    """What a decision earned on average beyond what the control would have earned.
+
+    Attributes:
+        control: the control arm; None for an equal share of all active arms.
+        estimate, low, high: of the uplift, and the ends of its interval.
+        level: of the interval.
+        baseline: the mean reward of the control, by the same estimator.
+        estimator: "posterior" or "ips".
+        posterior_of: the policy whose posterior it is; None for "ips".
+    """
+
+    control: Any
+    estimate: float
+    low: float
+    high: float
+    level: float
+    baseline: float
+    estimator: str
+    posterior_of: str | None = None
+
+    @property
+    def against(self) -> str:
+        return UNIFORM if self.control is None else str(self.control)
+
+    def __str__(self) -> str:
+        source = f"posterior of {self.posterior_of}" if self.posterior_of else "inverse propensity"
+        return (
+            f"{self.estimate:+.4g} per decision against {self.against} "
+            f"({100 * self.level:g}% interval {self.low:+.4g} to {self.high:+.4g}; {source})"
+        )
+
+
+def make_uplift(
+    control: Any,
+    numbers: tuple[float, float, float, float],
+    level: float,
+    posterior_of: str | None = None,
+) -> Uplift:
+    estimate, low, high, baseline = numbers
+    estimator = "ips" if posterior_of is None else "posterior"
+    return Uplift(control, estimate, low, high, level, baseline, estimator, posterior_of)
+
+
+def control_shares(control: int | None, active: Sequence[bool]) -> FloatArray | None:
+    """The share of decisions (K,) that each arm would have had; None if there are no arms."""
+    shares = np.zeros(len(active))
+    if control is not None:
+        shares[control] = 1.0
+    elif any(active):
+        shares[np.array(active)] = 1.0 / sum(active)
+    else:
+        return None
+    return shares
+
+
+# --- from a posterior ---
+
+
+def posterior_uplift(
+    known: MixturePosterior,
+    plays: Sequence[int],
+    shares: FloatArray,
+    level: float,
+    means: FloatArray,
+) -> tuple[float, float, float, float]:
+    """Estimate, ends of the interval, and the control's mean, for arms with these plays and
+    posterior means."""
+    weights = np.array(plays, dtype=np.float64) / sum(plays) - shares
+    if known.link is np.asarray:
+        low, high = _linear(known, weights).interval(level)[0]
+    else:
+        tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
+        low, high = np.quantile(_draws(known, weights), tails)
+    return float(weights @ means), float(low), float(high), float(shares @ means)
+
+
+def _linear(known: MixturePosterior, weights: FloatArray) -> MixturePosterior:
+    """The posterior of a weighted sum of the arms, as that of a single arm."""
+    arms = np.arange(weights.size)
+    variances = np.empty((known.weights.size, 1))
+    for g in range(known.weights.size):
+        reach, alone = known.loadings(g, arms)
+        along = reach @ weights
+        variances[g] = max(along @ known.cov[g] @ along, 0.0) + alone @ weights**2
+    return known._replace(means=(known.means @ weights)[:, None], variances=variances)
+
+
+def _draws(known: MixturePosterior, weights: FloatArray) -> FloatArray:
+    """Draws of a weighted sum of the arms' mean rewards. The same posterior gives the same."""
+    arms = np.flatnonzero(weights)
+    count = int(np.clip(NUMBERS // max(arms.size, 1), LEAST, MOST))
+    rng = np.random.default_rng(count)
+    parts = []
+    for g, size in enumerate(rng.multinomial(count, known.weights / known.weights.sum())):
+        reach, alone = known.loadings(g, arms)
+        root, scales = known.spreads(g, size, rng)
+        deviations = rng.standard_normal((size, root.shape[1])) @ root.T @ reach
+        deviations += np.sqrt(alone) * rng.standard_normal((size, arms.size))
+        values = known.means[g, arms] + scales[:, None] * deviations
+        parts.append(known.link(values.ravel()).reshape(values.shape) @ weights[arms])
+    return np.concatenate(parts)
+
+
+# --- from logged chances ---
+
+
+def logged_uplift(
+    outcomes: Outcomes, control: int | None, level: float
+) -> tuple[float, float, float, float] | str:
+    """Estimate, ends of the interval, and the control's mean; or why there are none."""
+    from scipy.special import stdtrit
+
+    from rolf.evaluation.offpolicy import TINY, check_overlap, expected_variances
+    from rolf.evaluation.sums import Overlap
+
+    known = ~np.isnan(outcomes.rewards)
+    rewards, chances = outcomes.rewards[known], outcomes.chances[known]
+    if rewards.size < 2 or np.isnan(chances).any():
+        return "some decisions have no chance on record" if rewards.size > 1 else "too few rewards"
+    arms = outcomes.arms[known]
+    rule = np.zeros(max(int(arms.max()), control or 0, int(outcomes.actives.max()) - 1) + 1)
+    if control is None:
+        rule[:] = 1.0 / rule.size
+        weights = 1.0 / outcomes.actives[known] / chances
+    else:
+        rule[control] = 1.0
+        weights = rule[arms] / chances
+    variances = expected_variances(rule, arms, chances, rule[arms] / chances)
+    overlap = Overlap.of(weights, int(np.count_nonzero(chances >= 1.0)), variances)
+    try:
+        check_overlap("the control", overlap)
+    except InvalidArgument:
+        return "the policy did not give every arm of the control a chance in every round"
+    if overlap.effective < TINY:
+        return "too few decisions that the control could have made"
+    centre = float(rewards.mean())
+    terms = (rewards - centre) * (1.0 - weights)
+    error = float(terms.std(ddof=1)) / math.sqrt(terms.size)
+    estimate = float(terms.mean())
+    reach = -error * float(stdtrit(terms.size - 1.0, 0.5 * (1.0 - level)))
+    return estimate, estimate - reach, estimate + reach, centre - estimate

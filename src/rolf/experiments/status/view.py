@@ -1,0 +1,102 @@
+"""What a status follows from, copied from an experiment so that asks need not wait for it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from rolf.estimators.contract import ArmTotals
+from rolf.experiments.log.replica import Replica
+from rolf.experiments.log.totals import Moments
+from rolf.experiments.roster import Roster
+from rolf.policies.operations import estimate
+from rolf.policies.posterior_policy import PosteriorPolicy
+from rolf.policies.state.arrays import copied
+from rolf.types import FloatArray
+
+#: rewards of older logs may be larger than what is accepted now: their squares must add up
+LARGEST = 1e140
+
+
+@dataclass(frozen=True)
+class View:
+    """What a status is computed from: nothing in it changes with the replica.
+
+    Attributes:
+        policy, options: of the experiment.
+        roster: the arms.
+        asked, told, history, defaults: counts, as in the replica.
+        features: (K, d); None if features come with every ask and none were given.
+        estimates: of the policy; None if they follow from its belief.
+        model, belief: of a policy that has a posterior; None if it has none.
+        totals: the rewards of every arm.
+        counts, sums: how many rewards of decisions every arm has, and their sum.
+    """
+
+    policy: str
+    options: dict[str, Any]
+    roster: Roster
+    asked: list[int]
+    told: list[int]
+    history: list[int]
+    defaults: int
+    features: FloatArray | None = None
+    estimates: FloatArray | None = None
+    model: Any = None
+    belief: Any = None
+    totals: ArmTotals | None = None
+    counts: FloatArray = field(default_factory=lambda: np.zeros(0))
+    sums: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+
+def capture(replica: Replica, features: Any = None) -> View:
+    """Copy from a replica what its status needs: O(K) numbers per component, and no more."""
+    policy, moments = replica.policy, replica.moments
+    counts = np.array(moments.counts) - np.array(replica.history)
+    view = View(
+        policy=replica.record.policy,
+        options=dict(policy.options),
+        roster=replica.roster,
+        asked=list(replica.asked),
+        told=list(replica.told),
+        history=list(replica.history),
+        defaults=replica.defaults,
+        totals=_totals(moments),
+        counts=counts,
+        sums=np.array(moments.sums)
+        + (moments.anchor or 0.0) * np.array(moments.counts)
+        - np.array(replica.past_sums),
+    )
+    if policy.varying and features is None:
+        return view
+    table = policy.arms.features if features is None else features
+    if isinstance(policy, PosteriorPolicy):
+        belief = copied(replica.state.belief)
+        return replace(view, features=table, model=policy.params.model, belief=belief)
+    return replace(
+        view,
+        features=table,
+        estimates=np.array(estimate(policy.params, replica.state, table)),
+    )
+
+
+def _totals(moments: Moments) -> ArmTotals | None:
+    """The rewards of every arm; None if there are none, or if their squares are too large."""
+    if moments.anchor is None:
+        return None
+    counts, sums, squares = np.array([moments.counts, moments.sums, moments.squares])
+    largest = max(abs(moments.anchor), math.sqrt(np.abs(squares).max()))
+    return ArmTotals(counts, sums, squares, moments.anchor) if largest <= LARGEST else None
+
+
+def clicks_in(totals: ArmTotals | None) -> int:
+    """How many rewards there are, if each of them is 0 or 1; otherwise 0."""
+    if totals is None or totals.level not in (0.0, 1.0):
+        return 0
+    sums = totals.plain_sums
+    squares = totals.squares + totals.level * (2.0 * totals.sums + totals.level * totals.counts)
+    fine = (sums == squares) & (sums == np.floor(sums)) & (sums >= 0.0) & (sums <= totals.counts)
+    return int(totals.counts.sum()) if fine.all() else 0

@@ -1,0 +1,1 @@
+"""Experiments and logs that go elsewhere, and history that comes from elsewhere."""

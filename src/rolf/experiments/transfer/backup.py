@@ -1,0 +1,249 @@
+"""Experiments copied from one database to another: backups, and what is restored from them.
+
+A backup is a SQLite database like any other. A log only ever grows at its end, so as far as it
+is read it is consistent, however much is written meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+
+from rolf.errors import (
+    DifferentExperiment,
+    InvalidArgument,
+    RolfError,
+    StorageError,
+    UnknownExperiment,
+)
+from rolf.experiments.storage.contract import (
+    ABANDONED,
+    PART,
+    LogRow,
+    Record,
+    Row,
+    Snapshot,
+    Store,
+    import_name,
+    log_rows,
+    part_size,
+)
+from rolf.experiments.storage.sqlite.store import SQLiteStore
+from rolf.experiments.storage.urls import connect, connect_existing
+from rolf.progress import Progress, progress_bar
+from rolf.tables.durable import sync_folder
+
+#: seconds to wait for a lock on a file that nobody else knows
+BACKUP_TIMEOUT = 30.0
+
+
+def backup(
+    url: str, path: str | Path, names: Sequence[str] | None = None, *, progress: Progress = None
+) -> list[str]:
+    """Write experiments, all by default, to a new file while they are in use; returns their names.
+
+    Args:
+        url: of the database.
+        path: of the backup, a SQLite database of its own, which ``restore`` reads.
+        names: of the experiments.
+        progress: whether to show a progress bar; by default only on a terminal.
+    """
+    store = connect_existing(url)
+    if store is None:
+        raise UnknownExperiment("there is no database to back up")
+    with closing(store):
+        return back_up(store, path, names, progress=progress)
+
+
+def restore(
+    path: str | Path, url: str, names: Sequence[str] | None = None, *, progress: Progress = None
+) -> list[str]:
+    """Put the experiments of a backup into a database, all or none; returns their names.
+
+    Args:
+        path: of the backup, which is not changed.
+        url: of the database, which must not have experiments with these names.
+        names: of the experiments; all by default.
+        progress: whether to show a progress bar; by default only on a terminal.
+    """
+    with _opened(_checked(path)) as source:
+        chosen = source.names() if names is None else list(names)
+        with closing(connect(url)) as target:
+            taken = set(chosen) & set(target.names())
+            if taken:
+                words = ", ".join(map(repr, sorted(taken)))
+                raise DifferentExperiment(f"there are experiments called {words} already")
+            _copy_all(source, target, chosen, progress, "restoring")
+    return chosen
+
+
+def back_up(
+    store: Store, path: str | Path, names: Sequence[str] | None = None, progress: Progress = None
+) -> list[str]:
+    """Copy experiments to a new file, which appears when it is complete."""
+    target = _checked(path)
+    with _readable(target):
+        if target.exists():
+            raise InvalidArgument("path", str(target), "a file that does not exist yet")
+        if not target.parent.is_dir():
+            raise InvalidArgument("path", str(target), "a file in a folder that exists")
+    chosen = store.names() if names is None else list(names)
+    prefix = f".{target.name}.partial-"
+    try:
+        _remove_abandoned(target.parent, prefix)
+        with _folder(prefix, target.parent) as folder:
+            partial = folder / "backup.db"
+            with closing(SQLiteStore(str(partial), BACKUP_TIMEOUT)) as copy:
+                _copy_all(store, copy, chosen, progress, "copying")
+                copy.move_into_file()
+            _publish_file(partial, target)
+    except RolfError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RolfError(f"{target}: cannot be written ({reason})") from None
+    return chosen
+
+
+def _publish_file(partial: Path, target: Path) -> None:
+    """Give a complete file its name, on the disk, without replacing anything."""
+    with open(partial, "rb") as file:
+        os.fsync(file.fileno())
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        raise
+    except OSError:  # no such links here
+        partial.rename(target)
+    sync_folder(target.parent)
+
+
+def _remove_abandoned(folder: Path, prefix: str) -> None:
+    """Remove what processes that were killed have left."""
+    for left in folder.iterdir():
+        with suppress(OSError):
+            if left.name.startswith(prefix) and left.stat().st_mtime < time.time() - ABANDONED:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+@contextmanager
+def _folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
+    """A folder for a while. Unlike ``tempfile.TemporaryDirectory`` it is not removed when a forked
+    process ends."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    process = os.getpid()
+    try:
+        yield folder
+    finally:
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _checked(path: object) -> Path:
+    if not isinstance(path, str | Path):
+        raise InvalidArgument("path", path, "the path of a file")
+    return Path(path)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """A path that no file can have is not acceptable."""
+    try:
+        yield
+    except InvalidArgument:
+        raise
+    except (OSError, ValueError):
+        raise InvalidArgument("path", str(path), "the path of a file") from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Store]:
+    """The store in a backup. A copy of it is opened, as opening may bring it up to date, unless
+    it is in use."""
+    with _readable(path):
+        if not path.is_file():
+            raise InvalidArgument("path", str(path), "a backup")
+    with _folder("rolf-restore") as folder:
+        opened = path
+        if not Path(f"{path}-wal").exists():
+            opened = folder / "backup.db"
+            try:
+                shutil.copyfile(path, opened)
+            except OSError as error:
+                raise RolfError(f"{path}: cannot be read ({error.strerror})") from None
+        store = connect_existing(f"sqlite:///{opened}")
+        if store is None:
+            raise InvalidArgument("path", str(path), "a backup, which is not empty")
+        with closing(store):
+            yield store
+
+
+def _copy_all(
+    source: Store, target: Store, names: Sequence[str], progress: Progress, what: str
+) -> None:
+    """Copy experiments under hidden names, and name them all at the end."""
+    copies: dict[int, str] = {}
+    try:
+        with progress_bar(progress, len(names), what) as done:
+            for name in names:
+                record = source.record(name)
+                if record is None:
+                    raise UnknownExperiment(f"no experiment is called {name!r}")
+                snapshot = source.snapshot(record.id)
+                copies[_fill(target, record, log_rows(source, record), snapshot).id] = name
+                done(name)
+        if not target.rename(copies):
+            words = ", ".join(map(repr, names))
+            raise DifferentExperiment(f"there is an experiment called one of {words} already")
+    except BaseException:
+        for id in copies:
+            with suppress(StorageError):
+                target.delete(id)
+        raise
+
+
+def fill_experiment(store: Store, record: Record, rows: Iterable[LogRow]) -> Record:
+    """Create an experiment with a log; it appears when it is complete."""
+    if store.record(record.name) is not None:
+        raise DifferentExperiment(f"there is an experiment called {record.name!r} already")
+    hidden = _fill(store, record, rows)
+    if not store.rename({hidden.id: record.name}):
+        store.delete(hidden.id)
+        raise DifferentExperiment(f"there is an experiment called {record.name!r} already")
+    return hidden._replace(name=record.name)
+
+
+def _fill(
+    store: Store, record: Record, rows: Iterable[LogRow], snapshot: Snapshot | None = None
+) -> Record:
+    """Create an experiment with a log under a hidden name, part by part."""
+    hidden = store.create(record._replace(name=import_name()))
+    assert hidden is not None
+    try:
+        last: int | None = 0
+        for part in _parts(rows):
+            last = store.append(hidden.id, part, after=last)
+            if last is None:
+                raise StorageError("the log to be copied holds two rows for the same place")
+        if snapshot is not None:
+            store.save(hidden.id, snapshot)
+    except BaseException:
+        with suppress(StorageError):
+            store.delete(hidden.id)
+        raise
+    return hidden
+
+
+def _parts(rows: Iterable[LogRow]) -> Iterator[list[Row]]:
+    """Rows in parts, none of which takes long to append."""
+    rest = iter(rows)
+    while part := [Row(*row) for row in islice(rest, PART)]:
+        step = part_size(sum(len(row.features or "") for row in part) / len(part))
+        for first in range(0, len(part), step):
+            yield part[first : first + step]

@@ -1,0 +1,63 @@
+"""A log as a stream of lines, a part at a time, however long it is.
+
+The lines have the columns of an exported log, and ``corrections`` always.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from rolf.experiments.experiment import Experiment
+from rolf.experiments.storage.contract import DECISION, Row, check_exists, check_follows
+from rolf.experiments.transfer.export import columns_of, joined
+from rolf.text import harmless
+
+
+def stream_log(experiment: Experiment, format: str) -> Iterator[str]:
+    """The decisions made so far with their rewards: JSON lines, or CSV with a header."""
+    with experiment._current() as replica:
+        policy, roster, last = replica.policy, replica.roster, replica.last
+    record, store = experiment.record, experiment._store
+    header = True
+    after = 0
+    while after < last or header:
+        rows = store.read(record.id, after, last or None) if last else []
+        check_follows(store, record, after, rows)
+        if not rows:
+            check_exists(store, record)
+        numbers = [row[2] for row in rows if row[1] == DECISION]
+        found = sorted(Row(*row) for row in store.find(record.id, numbers))
+        if sum(row.kind == DECISION for row in found) < len(numbers):
+            check_exists(store, record)
+        columns = columns_of(joined(found), policy, roster, record.tag, corrections=True)
+        yield _csv(columns, header) if format == "csv" else _json(columns)
+        header = False
+        after += len(rows)
+        if not rows:
+            break
+    check_exists(store, record)
+
+
+def _json(columns: dict[str, list[Any]]) -> str:
+    lines = zip(*columns.values(), strict=True)
+    return "".join(json.dumps(dict(zip(columns, line, strict=True))) + "\n" for line in lines)
+
+
+def _csv(columns: dict[str, list[Any]], header: bool) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if header:
+        writer.writerow([harmless(name) for name in columns])
+    for line in zip(*columns.values(), strict=True):
+        writer.writerow([_cell(value) for value in line])
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return harmless(value)

@@ -1,0 +1,1 @@
+"""Logged decisions, read from files."""

@@ -1,0 +1,1 @@
+"""What a policy is composed of: an estimator and a rule."""

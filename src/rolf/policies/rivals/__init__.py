@@ -1,0 +1,1 @@
+"""The policies that ours are compared with, one per file."""

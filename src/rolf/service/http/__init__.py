@@ -1,0 +1,1 @@
+"""HTTP itself: connections, middleware, errors, logs and metrics."""

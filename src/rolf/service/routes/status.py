@@ -1,0 +1,172 @@
+"""Routes that show what is known: status, waiting decisions, estimates and the diagnosis."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Query, Response
+
+from rolf.diagnosis import diagnose
+from rolf.errors import ExperimentError, InvalidArgument
+from rolf.experiments.experiment import Experiment
+from rolf.experiments.roster import Roster
+from rolf.experiments.status.result import Status
+from rolf.experiments.status.timeline import read_outcomes
+from rolf.experiments.storage.contract import log_rows
+from rolf.experiments.waiting import LATEST, Waiting
+from rolf.service.dependencies import Calling, Route, answer, needs
+from rolf.service.schemas.requests import Estimates, Question
+from rolf.service.schemas.responses import DiagnosisShown, StatusShown, WaitingShown
+
+router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
+
+Sort = Literal["added", "arm", "plays", "told", "mean", "estimate", "best"]
+
+
+@router.get("/status", response_model=StatusShown, openapi_extra=needs("read"))
+def status(
+    caller: Calling,
+    name: str,
+    control: Annotated[str | None, Query(max_length=1_000)] = None,
+    timeline: bool = False,
+    top: Annotated[int | None, Query(ge=1, le=100_000)] = None,
+    search: Annotated[str | None, Query(max_length=1_000)] = None,
+    sort: Sort = "added",
+) -> Response:
+    """Counts, beliefs and uplift; of all arms, or of some.
+
+    `search` keeps arms whose names contain a text, `sort` puts the largest first (names in their
+    order), and `top` keeps so many of them.
+    """
+
+    def work(experiment: Experiment) -> Status:
+        label = None if control is None else _label(experiment, control)
+        return caller.service.results.get(
+            ("status", name, experiment.record.tag, control, timeline),
+            lambda: experiment.status(control=label, timeline=timeline),
+        )
+
+    now = caller.use(name, work)
+    data = now.to_dict()
+    arms = data["arms"]
+    active = [arm for arm in arms if arm["active"] and arm["best"] is not None]
+    best = max(active, key=lambda arm: arm["best"], default=None)
+    data["best"] = best and {"arm": best["arm"], "probability": best["best"]}
+    data["all_arms"] = len(arms)
+    if search:
+        wanted = search.casefold()
+        arms = [arm for arm in arms if wanted in str(arm["arm"]).casefold()]
+    data["matching_arms"] = len(arms)
+    if sort == "arm":
+        arms = sorted(arms, key=lambda arm: str(arm["arm"]))
+    elif sort != "added":
+        arms = sorted(arms, key=lambda arm: -_known(arm[sort]))
+    data["arms"] = arms[:top]
+    return answer(data)
+
+
+def _known(value: float | None) -> float:
+    return -np.inf if value is None else value
+
+
+def _label(experiment: Experiment, text: str) -> Any:
+    """An arm whose name is given as text but may be a number: 1.0 or, as browsers write it, 1."""
+    for label in experiment.roster().arms.labels:
+        if text == str(label) or (isinstance(label, float) and text == f"{label:.17g}"):
+            return label
+    raise InvalidArgument("control", text, "the name of an arm")
+
+
+@router.get("/waiting", response_model=WaitingShown, openapi_extra=needs("read"))
+def waiting(
+    caller: Calling, name: str, most: Annotated[int, Query(ge=1, le=LATEST)] = 100
+) -> Response:
+    """The latest decisions without a reward, the latest first; `most` of them.
+
+    Only the latest 1,000 decisions are looked at; `total` counts all that wait.
+    """
+
+    def work(experiment: Experiment) -> Waiting:
+        return caller.service.results.get(
+            ("waiting", name, experiment.record.tag, most), lambda: experiment.waiting(most)
+        )
+
+    found = caller.use(name, work)
+    decisions = [decision._asdict() for decision in found.decisions]
+    return answer({**found._asdict(), "decisions": decisions})
+
+
+@router.get("/estimates", response_model=Estimates, openapi_extra=needs("read"))
+def estimates(caller: Calling, name: str) -> Response:
+    """The estimated mean reward of every arm, with an interval and its chance of being best."""
+
+    def work(experiment: Experiment) -> Status:
+        return caller.service.results.get(
+            ("status", name, experiment.record.tag, None, False), experiment.status
+        )
+
+    return _believed(caller.use(name, work))
+
+
+@router.post("/estimates", response_model=Estimates, openapi_extra=needs("read"))
+def estimates_in_round(caller: Calling, name: str, question: Question) -> Response:
+    """The same in a round: with its features or in its context, at another level of the intervals,
+    with the chances of being the best of some arms."""
+    digest = hashlib.sha256(question.model_dump_json().encode()).digest()
+
+    def work(experiment: Experiment) -> bytes | memoryview:
+        # many rounds may be kept: a text is smaller than objects
+        return caller.service.results.get(
+            ("estimates", name, experiment.record.tag, digest),
+            lambda: _believed(experiment._status_in_round(**dict(question))).body,
+        )
+
+    return Response(caller.use(name, work), media_type="application/json")
+
+
+def _believed(now: Status) -> Response:
+    """What a status says about the arms."""
+    fields = ("arm", "active", "estimate", "posterior_mean", "low", "high", "best")
+    arms = [{field: getattr(arm, field) for field in fields} for arm in now.arms]
+    return answer({"policy": now.policy, "posterior_of": now.posterior_of, "arms": arms})
+
+
+@router.get("/diagnosis", response_model=DiagnosisShown, openapi_extra=needs("read"))
+def diagnosis(
+    caller: Calling,
+    name: str,
+    level: Annotated[float, Query(gt=0.0, lt=1.0)] = 0.95,
+) -> Response:
+    """Whether the features explain the rewards, in plain words and in numbers."""
+
+    def work(experiment: Experiment) -> dict[str, Any]:
+        return caller.service.results.get(
+            ("diagnosis", name, experiment.record.tag, level),
+            lambda: _diagnosis(experiment, level),
+        )
+
+    return answer(caller.use(name, work))
+
+
+def _diagnosis(experiment: Experiment, level: float) -> dict[str, Any]:
+    with experiment._current() as replica:
+        policy, roster, last = replica.policy, replica.roster, replica.last
+    if policy.varying and policy.context is None:
+        raise ExperimentError("features come with every ask, so arms have none to judge")
+    rows = log_rows(experiment._store, experiment.record, 0, last)
+    outcomes = read_outcomes(Roster.loads(experiment.record.features), rows)
+    known = ~np.isnan(outcomes.rewards)
+    if not known.any():
+        return {"verdict": "not enough data", "reason": "no decision has a reward yet"}
+    chances = outcomes.chances[known]
+    labels = roster.arms.labels
+    found = diagnose(
+        roster.arms,
+        [labels[arm] for arm in outcomes.arms[known].tolist()],
+        outcomes.rewards[known],
+        level=level,
+        probabilities=None if np.isnan(chances).any() else chances,
+    )
+    return {**found.to_dict(), "text": str(found)}

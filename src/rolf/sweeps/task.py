@@ -1,0 +1,57 @@
+"""One task of a sweep, as a worker plays it: some consecutive runs of a cell."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rolf.errors import RolfError
+from rolf.simulation.entries import Entry
+from rolf.simulation.loop import play, ready_loop
+from rolf.simulation.result import versions
+from rolf.simulation.simulate import draw_problem, play_at
+from rolf.types import FloatArray, IntArray
+
+_versions = functools.cache(versions)
+
+
+class Task(NamedTuple):
+    """Runs ``first`` to ``first + runs - 1`` of a policy on a problem, the cell in words, and the
+    versions of the software that its key names."""
+
+    entry: Entry
+    problem: Any
+    points: IntArray
+    seed: int
+    first: int
+    runs: int
+    cell: str
+    versions: dict[str, str]
+
+
+def play_task(task: Task) -> FloatArray:
+    """Cumulative regret (runs, points)."""
+    if (here := _versions()) != task.versions:
+        names = [name for name in here if here[name] != task.versions.get(name)]
+        got = ", ".join(f"{name} {here[name]}, not {task.versions.get(name)}" for name in names)
+        raise RolfError(f"a worker has other versions than the caller: {got}")
+    regret = np.empty((task.runs, task.points.size))
+    loop = play
+    if task.entry.ours:
+        drawn = draw_problem(task.problem, task.seed, task.first)
+        loop = ready_loop(task.entry.build, drawn, task.entry.options)
+    for row in range(task.runs):
+        run = task.first + row
+        try:
+            regret[row] = play_at(task.entry, task.problem, task.seed, run, task.points, loop)
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            raise RolfError(
+                f"{task.cell} (seed {task.seed}, run {run}) has failed: "
+                f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
+            ) from error
+    return regret

@@ -1,0 +1,1 @@
+"""Tables from files and frames: cells, columns and kinds; nothing here knows arms or logs."""

@@ -1,0 +1,314 @@
+"""The kinds of columns that a table of arms may have.
+
+Every kind is a class: its fields are what is kept with an experiment, ``apply`` turns cells into
+columns of numbers, and ``words`` says in a line what that does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rolf.checks import MAX_FEATURE
+from rolf.tables import cells as parsing
+from rolf.tables.cells import BLANK_TEXTS, BLANKS, PERCENT, is_blank, typed_number
+from rolf.tables.raw import Report
+from rolf.text import counted, listed
+from rolf.types import FloatArray
+
+#: the categories of cells that are missing, and of those that have no column of their own
+MISSING, OTHER = "missing", "other"
+
+Columns = dict[str, FloatArray]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the user's table."""
+
+    kind: ClassVar[str] = ""
+    name: str
+
+    def apply(self, cells: Sequence[Any], report: Report, known: Collection[str] | None) -> Columns:
+        """The columns of numbers; ``known`` are those of the experiment, None for a new one."""
+        raise NotImplementedError
+
+    def words(self, known: Collection[str]) -> str:
+        """What the column holds and how it was read."""
+        raise NotImplementedError
+
+
+# --- numbers, dates, true and false --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Quantity(Column):
+    """A column of numbers.
+
+    Args:
+        fill: stands in for a number that is missing, the median of the first table; None if
+            missing numbers are refused.
+        missing: how many numbers the first table lacks. If it lacks any, a column marks them.
+    """
+
+    wanted: ClassVar[str] = "a number in every row"
+    fill: float | None = None
+    missing: int = 0
+
+    def values(self, cells: Sequence[Any]) -> Sequence[float]:
+        """The numbers in cells of which none is missing; not a number for what is none."""
+        raise NotImplementedError
+
+    def fitted(self, cells: Sequence[Any], refuse: bool) -> Quantity:
+        """The same column with what stands in for its missing cells."""
+        values = np.array(self.values(present(cells)))
+        good = values[np.isfinite(values)]
+        fill = None if refuse or not good.size else float(np.median(good))
+        return replace(self, fill=fill, missing=len(cells) - values.size)
+
+    def apply(self, cells: Sequence[Any], report: Report, known: Collection[str] | None) -> Columns:
+        blank = missing(cells)
+        read = np.full(len(cells), math.nan if self.fill is None else self.fill)
+        read[np.delete(np.arange(len(cells)), blank)] = self.values(present(cells))
+        wrong = {i: cells[i] for i in np.flatnonzero(~(np.abs(read) <= MAX_FEATURE)).tolist()}
+        report.wrong_cells(self.name, wrong, self.wanted)
+        marker = f"{self.name}={MISSING}"
+        marked = self.fill is not None and self.missing > 0
+        if blank and self.fill is not None:
+            text = f"{report.empty(blank)}; read as {self._shown(self.fill)}, the median"
+            if known is not None:
+                text += " when the experiment began"
+            if marked and (known is None or marker in known):
+                text += f", and marked by the column {marker}"
+            report.note(self.name, text)
+        columns = {self.name: read}
+        if marked:
+            columns[marker] = np.isin(np.arange(len(cells)), blank).astype(np.float64)
+        return columns
+
+    def _shown(self, value: float) -> str:
+        return f"{value:.6g}"
+
+    def _what(self) -> str:
+        return "numbers"
+
+    def words(self, known: Collection[str]) -> str:
+        text = self._what()
+        if self.fill is not None and self.missing:
+            text += f"; {self.missing} missing, read as {self._shown(self.fill)}"
+            if f"{self.name}={MISSING}" in known:
+                text += f" and marked by {self.name}={MISSING}"
+        return text
+
+
+@dataclass(frozen=True)
+class Number(Quantity):
+    """Numbers, perhaps with a unit. Percentages become shares: 45% is 0.45.
+
+    Args:
+        mark: the decimal mark, where the cells of a table leave it open.
+        unit: of the numbers.
+    """
+
+    kind: ClassVar[str] = "number"
+    mark: str = "."
+    unit: str = ""
+
+    @property
+    def wanted(self) -> str:  # type: ignore[override]
+        if self.unit == PERCENT:
+            return "a number with % in every row"
+        mark = " with a decimal comma" if self.mark == "," else ""
+        return f"a number{mark}{f' in {self.unit}' if self.unit else ''} in every row"
+
+    def values(self, cells: Sequence[Any]) -> Sequence[float]:
+        if isinstance(cells, np.ndarray):
+            return cells
+        amounts = {i: parsing.amount(cell) for i, cell in enumerate(cells) if isinstance(cell, str)}
+        digits = [each[0] for each in amounts.values() if each is not None]
+        mark = parsing.decimal_mark(digits, self.mark)
+        return [
+            self._value(amounts[i], mark) if i in amounts else _typed(cell)
+            for i, cell in enumerate(cells)
+        ]
+
+    def _value(self, amount: tuple[str, str] | None, mark: str) -> float:
+        if amount is None:
+            return math.nan
+        value, unit = parsing.number(amount[0], mark), amount[1]
+        if unit not in ("", self.unit) or (self.unit == PERCENT and not unit and value):
+            return math.nan
+        return value / 100 if self.unit == PERCENT else value
+
+    def _shown(self, value: float) -> str:
+        if self.unit == PERCENT:
+            return f"{100 * value:.6g}%"
+        return f"{value:.6g}{f' {self.unit}' if self.unit else ''}"
+
+    def _what(self) -> str:
+        if self.unit == PERCENT:
+            return "percentages, 45% is 0.45"
+        text = f"numbers in {self.unit}" if self.unit else "numbers"
+        return text + (" with a decimal comma" if self.mark == "," else "")
+
+
+@dataclass(frozen=True)
+class Date(Quantity):
+    """Dates, as days since the earliest one.
+
+    Args:
+        order: which of day and month comes first where the cells of a table leave it open.
+        origin: the day that counts as 0.
+    """
+
+    kind: ClassVar[str] = "date"
+    wanted: ClassVar[str] = "a date in every row"
+    order: str = "dmy"
+    origin: str = "1970-01-01"
+
+    def values(self, cells: Sequence[Any]) -> list[float]:
+        order, _ = parsing.day_order(cells, self.order)
+        moments = [parsing.moment(cell, order) for cell in cells]
+        start = datetime.fromisoformat(self.origin)
+        return [
+            _typed(cell) if each is None else parsing.days_between(start, each)  # days already
+            for cell, each in zip(cells, moments, strict=True)
+        ]
+
+    def _shown(self, value: float) -> str:
+        return f"day {value:.6g}"
+
+    def _what(self) -> str:
+        return f"dates, as days since {self.origin}"
+
+
+@dataclass(frozen=True)
+class Flag(Quantity):
+    """True and false, as 1 and 0."""
+
+    kind: ClassVar[str] = "flag"
+    wanted: ClassVar[str] = "true or false in every row"
+
+    def values(self, cells: Sequence[Any]) -> list[float]:
+        return [
+            parsing.TRUTHS.get(cell.strip().lower(), math.nan)
+            if isinstance(cell, str)
+            else _typed(cell)
+            for cell in cells
+        ]
+
+    def _what(self) -> str:
+        return "true and false, as 1 and 0"
+
+
+def _typed(cell: Any) -> float:
+    value = typed_number(cell)
+    return math.nan if value is None else value
+
+
+def present(cells: Sequence[Any]) -> Sequence[Any]:
+    """The cells that are not missing."""
+    if isinstance(cells, np.ndarray):
+        return cells[~np.isnan(cells)]
+    return [cell for cell in cells if not is_blank(cell, BLANKS)]
+
+
+def missing(cells: Sequence[Any]) -> list[int]:
+    """The positions of the cells that are missing."""
+    if isinstance(cells, np.ndarray):
+        return np.flatnonzero(np.isnan(cells)).tolist()
+    return [i for i, cell in enumerate(cells) if is_blank(cell, BLANKS)]
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Category(Column):
+    """Text: one column of zeros and ones per category, without those that follow from others.
+
+    Args:
+        categories: those with a column, or that follow from the others.
+        rare: those that are put together as "other".
+        missing: how many cells of the first table are empty; they are a category.
+        refuse: whether empty cells are refused.
+    """
+
+    kind: ClassVar[str] = "category"
+    categories: tuple[str, ...] = ()
+    rare: tuple[str, ...] = ()
+    missing: int = 0
+    refuse: bool = False
+
+    @property
+    def slots(self) -> list[str]:
+        """All categories that columns stand for."""
+        more = [MISSING] * (self.missing > 0) + [OTHER] * bool(self.rare)
+        return list(dict.fromkeys([*self.categories, *more]))
+
+    def apply(self, cells: Sequence[Any], report: Report, known: Collection[str] | None) -> Columns:
+        blank = [i for i, cell in enumerate(cells) if is_blank(cell, BLANK_TEXTS)]
+        if self.refuse:
+            wanted = "a category in every row"
+            report.wrong_cells(self.name, {i: cells[i] for i in blank}, wanted)
+        texts = [self._text(cell) for cell in cells]
+        own = {*self.slots}
+        known_texts = own | {*self.rare}
+        unseen = [i for i, text in enumerate(texts) if text not in known_texts]
+        if known is None and blank and not self.refuse:
+            report.note(self.name, f"{report.empty(blank)}; read as a category, {MISSING}")
+        if known is not None and unseen:
+            self._note_unseen([(i, texts[i]) for i in unseen], report, known)
+        read = np.array([text if text in own else OTHER for text in texts])
+        return {f"{self.name}={slot}": (read == slot).astype(np.float64) for slot in self.slots}
+
+    def _text(self, cell: Any) -> str:
+        """A cell as a category; in experiments from before recipes, categories may hold blanks."""
+        text = str(cell)
+        if text in self.categories:
+            return text
+        return MISSING if is_blank(cell, BLANK_TEXTS) else parsing.as_text(cell)
+
+    def _note_unseen(
+        self, unseen: list[tuple[int, str]], report: Report, known: Collection[str]
+    ) -> None:
+        cells = listed([f"{text!r} in {report.where(i)}" for i, text in unseen])
+        own = [slot for slot in self.slots if f"{self.name}={slot}" in known]
+        base = [slot for slot in self.slots if slot not in own]
+        if OTHER in self.slots:
+            read = f"read as {OTHER}"
+        elif len(base) == 1:
+            read = f"read like {base[0]}, which has no column of its own"
+        else:
+            read = f"read as none of {listed(own or base)}"
+        report.note(self.name, f"{cells} is new here; {read}")
+
+    def words(self, known: Collection[str]) -> str:
+        text = f"text, {counted(len(self.slots), 'category', 'categories')}: {listed(self.slots)}"
+        if self.rare:
+            text += f"; {OTHER}: {listed(self.rare)}"
+        if self.missing:
+            text += f"; {self.missing} missing"
+        base = [slot for slot in self.slots if f"{self.name}={slot}" not in known]
+        if base:
+            text += f"; without a column, as it follows from others: {listed(base)}"
+        return text
+
+
+@dataclass(frozen=True)
+class LeftOut(Column):
+    """A column that is no feature."""
+
+    kind: ClassVar[str] = "left out"
+    reason: str = ""
+
+    def apply(self, cells: Sequence[Any], report: Report, known: Collection[str] | None) -> Columns:
+        return {}
+
+    def words(self, known: Collection[str]) -> str:
+        return f"left out: {self.reason}"

@@ -1,0 +1,367 @@
+"""Tables in files that may be larger than memory: Parquet files, and folders of them.
+
+A table is a sequence of parts, most of them one row group of one file. A part is a name for its
+rows: reading it is a task of its own, in any process that can reach the file. CSV is read as a
+whole, and is one part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rolf.errors import InvalidArgument
+from rolf.extras import require
+from rolf.tables.files import (
+    MAX_ROWS,
+    SLICE,
+    check_bytes,
+    check_columns,
+    check_kinds,
+    check_row_groups,
+    is_parquet,
+    is_text,
+    read_table,
+    reading_errors,
+    table_errors,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: a part of at most so many rows is sorted where it has to be
+MAX_SORTED = MAX_ROWS
+#: bytes of a column that are read ahead
+BUFFER = 1 << 20
+#: numbers that are read at a time, at most
+CELLS = 1 << 22
+
+
+class Piece(NamedTuple):
+    """A row group of a Parquet file; ``first`` is the place of its first row in the file."""
+
+    path: str
+    group: int
+    first: int
+    rows: int
+
+
+class Batch(NamedTuple):
+    """Some rows: for each the file it is from, and its place there, from 0."""
+
+    paths: tuple[str, ...]
+    files: Any  # (n,): which of the paths; None if there is only one
+    places: Any  # (n,): a range, or an array
+    rows: Any  # a RecordBatch or a Table of PyArrow's
+
+    @property
+    def size(self) -> int:
+        return len(self.places)
+
+    def where(self, row: int) -> tuple[str, int]:
+        """The file of a row and its number as people count: from 1, and in CSV the header is
+        row 1."""
+        path = self.paths[0 if self.files is None else int(self.files[row])]
+        return path, int(self.places[row]) + (1 if is_parquet(path) else 2)
+
+    def slice(self, start: int, stop: int) -> Batch:
+        """Only the rows from one to another."""
+        files = None if self.files is None else self.files[start:stop]
+        rows = self.rows.slice(start, stop - start)
+        return Batch(self.paths, files, self.places[start:stop], rows)
+
+    def filter(self, mask: Any) -> Batch:
+        """Only some rows; ``mask`` is an array of PyArrow's."""
+        kept = mask.to_numpy(zero_copy_only=False)
+        files = None if self.files is None else self.files[kept]
+        return Batch(self.paths, files, np.asarray(self.places)[kept], self.rows.filter(mask))
+
+
+class Part(NamedTuple):
+    """Row groups that are read together, sorted by a column if one is named."""
+
+    pieces: tuple[Piece, ...]
+    order: str | None = None
+    held: Any = None  # the whole table of a CSV file
+
+    @property
+    def rows(self) -> int:
+        return sum(piece.rows for piece in self.pieces)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Its rows, some at a time, with these columns; text of Parquet as dictionaries."""
+        wanted = list(dict.fromkeys([*columns, *([self.order] if self.order else [])]))
+        if self.held is not None:
+            path = self.pieces[0].path
+            batches = iter([Batch((path,), None, range(self.rows), self.held)])
+        else:
+            batches = (batch for piece in self.pieces for batch in _piece_batches(piece, wanted))
+        if self.order is None:
+            yield from batches
+        elif self.rows > MAX_SORTED and self.held is None:
+            yield from _in_order(batches, self.order)
+        else:
+            yield _sorted(list(batches), self.order)
+
+
+class Stream:
+    """A table in a file or a folder; opening it reads what the files say of themselves.
+
+    Attributes:
+        path: of the file or folder.
+        names: of the columns of all files.
+        metadata: what the first file says besides.
+    """
+
+    def __init__(self, path: str | Path, text: Sequence[str] = ()) -> None:
+        require("pyarrow", "reading a table from a file")
+        self.path = Path(path)
+        self._text = tuple(text)
+        with reading_errors(self.path):
+            folder = self.path.is_dir()
+        self._files = parquet_files(self.path) if folder else [self.path]
+        if not folder and not is_parquet(self.path):
+            table = read_table(path, text)
+            check_columns(path, table.column_names)
+            self._table: pa.Table | None = table
+            self.names: list[str] = table.column_names
+            schema = table.schema
+            self.metadata: dict[bytes, bytes] = table.schema.metadata or {}
+            self._footers: list[Any] = []
+        else:
+            self._table = None
+            self._footers = [_footer(each) for each in self._files]
+            schema = self._footers[0].schema.to_arrow_schema()
+            every = (name for footer in self._footers for name in footer.schema.names)
+            self.names = list(dict.fromkeys(every))
+            self.metadata = self._footers[0].metadata or {}
+        self._kinds = {field.name: field.type for field in schema}
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows there are."""
+        if self._table is not None:
+            return int(self._table.num_rows)
+        return sum(footer.num_rows for footer in self._footers)
+
+    def counts(self, name: str) -> bool:
+        """Whether a column holds whole numbers."""
+        import pyarrow as pa
+
+        return name in self._kinds and pa.types.is_integer(self._kinds[name])
+
+    def check_files(self, columns: Sequence[str]) -> None:
+        """Raise if a file of a folder lacks one of these columns."""
+        for path, footer in zip(self._files, self._footers, strict=False):
+            if missing := [name for name in columns if name not in footer.schema.names]:
+                got, wanted = footer.schema.names, f"{', '.join(missing)} too, as in other files"
+                raise InvalidArgument(f"{path}: columns", got, wanted)
+
+    def parts(self, order: str | None = None) -> list[Part]:
+        """The parts, so that their rows follow each other in the order of a column, if one is
+        named, or else in that of the files.
+
+        Where the values of row groups overlap, these are one part, which is sorted in memory.
+        """
+        if order is not None:
+            self._check_order(order)
+        if self._table is not None:
+            return [Part((Piece(str(self.path), 0, 0, self.rows),), order, self._table)]
+        pieces = [piece for pieces in self._pieces for piece in pieces if piece.rows]
+        if order is None:
+            return [Part((piece,)) for piece in pieces]
+        spans = {piece: self._span(piece, order) for piece in pieces}
+        if len(pieces) > 1 and any(span is None for span in spans.values()):
+            return [self._sortable(pieces, order)]
+        try:
+            pieces.sort(key=lambda piece: spans[piece] or ())
+        except TypeError:
+            got, expected = "values that cannot be compared", "numbers, or times of one kind"
+            raise InvalidArgument(f"{self.path}: {order}", got, expected) from None
+        chains: list[list[Piece]] = []
+        end: Any = None
+        for piece in pieces:
+            low, high = spans[piece] or (None, None)
+            if chains and low < end:
+                chains[-1].append(piece)
+            else:
+                chains.append([piece])
+            end = high if end is None else max(end, high)
+        return [self._sortable(chain, order) for chain in chains]
+
+    def nulls(self, part: Part, column: str) -> int | None:
+        """How many cells of a column are empty, if the files say so."""
+        if part.held is not None:
+            return int(part.held.column(column).null_count)
+        counts = [self._statistics(piece, column) for piece in part.pieces]
+        if any(each is None or not each.has_null_count for each in counts):
+            return None
+        return sum(int(each.null_count) for each in counts)
+
+    @cached_property
+    def _pieces(self) -> list[list[Piece]]:
+        """The row groups of every file."""
+        out = []
+        for path, footer in zip(self._files, self._footers, strict=True):
+            sizes = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
+            starts = np.cumsum([0, *sizes]).tolist()
+            out.append([Piece(str(path), i, starts[i], size) for i, size in enumerate(sizes)])
+        return out
+
+    def _check_order(self, order: str) -> None:
+        """Raise if a file has neither numbers nor times in a column: text would be sorted by its
+        letters, and 10 before 9."""
+        import pyarrow as pa
+
+        kinds = {self.path: self._kinds[order]} if self._table is not None else {}
+        for path, footer in zip(self._files, self._footers, strict=False):
+            if footer.num_rows:
+                kinds[path] = footer.schema.to_arrow_schema().field(order).type
+        for path, kind in kinds.items():
+            if not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or kind == pa.null()):
+                expected = "numbers or times, by which rows can be put in order"
+                raise InvalidArgument(f"{path}: {order}", str(kind), expected)
+
+    def _sortable(self, pieces: list[Piece], order: str) -> Part:
+        part = Part(tuple(pieces), order)
+        if part.rows > MAX_SORTED and len(pieces) > 1:
+            got = f"{part.rows:,} rows in row groups whose values overlap"
+            expected = f"rows in the order of this column, or nearly: at most {MAX_SORTED:,} rows "
+            expected += "are sorted at a time"
+            raise InvalidArgument(f"{self.path}: {order}", got, expected)
+        return part
+
+    def _statistics(self, piece: Piece, column: str) -> Any:
+        """What a file says of the values of a column in a row group; None if it says nothing."""
+        footer = self._footers[self._places[piece.path]]
+        return footer.row_group(piece.group).column(footer.schema.names.index(column)).statistics
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {str(path): place for place, path in enumerate(self._files)}
+
+    def _span(self, piece: Piece, column: str) -> tuple[Any, Any] | None:
+        """The smallest and the largest value of a column in a row group, without empty cells."""
+        stated = self._statistics(piece, column)
+        exact = stated is not None and stated.has_min_max and stated.null_count == 0
+        if exact and not isinstance(stated.min, bytes | str):  # which may have been shortened
+            return stated.min, stated.max
+        from pyarrow import compute
+
+        ends: list[Any] = []
+        for batch in _piece_batches(piece, [column]):
+            values = batch.rows.column(0)
+            if values.null_count:
+                return None
+            both = compute.min_max(values)
+            ends += [both["min"].as_py(), both["max"].as_py()]
+        return min(ends), max(ends)
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files of a folder and of those in it, ``part-2`` before ``part-10``."""
+    files = [
+        path
+        for path in folder.rglob("*")
+        if is_parquet(path)
+        and path.is_file()
+        and not any(name.startswith((".", "_")) for name in path.relative_to(folder).parts)
+    ]
+    if not files:
+        raise InvalidArgument(f"{folder}", "no such file in this folder", "files of Parquet")
+    return sorted(files, key=lambda path: _natural(str(path.relative_to(folder))))
+
+
+def _natural(text: str) -> list[tuple[str, int]]:
+    """By which text is sorted as people do: numbers in it by their size."""
+    return [(words, int(number or 0)) for words, number in re.findall(r"([^0-9]*)([0-9]*)", text)]
+
+
+def _footer(path: Path) -> Any:
+    """What a Parquet file says of itself, checked."""
+    from pyarrow import parquet
+
+    with table_errors(path), parquet.ParquetFile(path) as file:
+        check_row_groups(path, file.metadata)
+        check_kinds(path, file.schema_arrow)
+        check_columns(path, file.metadata.schema.names)
+        return file.metadata
+
+
+def _piece_batches(piece: Piece, columns: Sequence[str]) -> Iterator[Batch]:
+    """The rows of a row group, some at a time; text as numbers of the entries of a dictionary."""
+    from pyarrow import parquet
+
+    with table_errors(piece.path):
+        with parquet.ParquetFile(piece.path) as file:
+            kinds = {field.name: field.type for field in file.schema_arrow}
+            metadata = file.metadata
+        texts = [name for name in columns if is_text(kinds[name])]
+        with parquet.ParquetFile(
+            piece.path,
+            metadata=metadata,
+            read_dictionary=texts,
+            buffer_size=BUFFER,
+            pre_buffer=False,
+        ) as file:
+            done = piece.first
+            size = max(1, min(SLICE, CELLS // max(len(columns), 1)))
+            for batch in file.iter_batches(
+                size, row_groups=[piece.group], columns=list(columns), use_threads=False
+            ):
+                check_bytes(piece.path, batch.nbytes)
+                places = range(done, done + batch.num_rows)
+                done += batch.num_rows
+                yield Batch((piece.path,), None, places, batch)
+
+
+# --- order -------------------------------------------------------------------------------------
+
+
+def _in_order(batches: Iterable[Batch], order: str) -> Iterator[Batch]:
+    """Batches whose rows are in the order of a column, or else an error."""
+    last: Any = None
+    for batch in batches:
+        column = batch.rows.column(order)
+        values = column.to_numpy(zero_copy_only=False)
+        wrong = column.null_count or (values[1:] < values[:-1]).any()
+        if wrong or (last is not None and values[0] < last):
+            path, row = batch.where(-1)
+            got = f"values that go back, or are missing, before row {row}"
+            expected = f"the order of this column in a row group of more than {MAX_SORTED:,} rows"
+            raise InvalidArgument(f"{path}: {order}", got, expected)
+        last = values[-1]
+        yield batch
+
+
+def _sorted(batches: list[Batch], order: str) -> Batch:
+    """All rows in the order of a column; those that are equal in it stay as they are."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    paths = tuple(dict.fromkeys(path for batch in batches for path in batch.paths))
+    files = np.concatenate([np.full(each.size, paths.index(each.paths[0])) for each in batches])
+    places = np.concatenate([each.places for each in batches])
+    tables = [each.rows for each in batches]
+    if isinstance(tables[0], pa.RecordBatch):
+        tables = [pa.Table.from_batches([each]) for each in tables]
+        try:  # files may hold the same as whole numbers and as others, or empty columns
+            together = pa.concat_tables(tables, promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            got, expected = f"other types ({error})", f"those of {paths[0]}: their rows are mixed"
+            raise InvalidArgument(f"{', '.join(paths[1:])}: columns", got, expected) from None
+        tables = [together.unify_dictionaries()]
+    (table,) = tables
+    sorting = compute.sort_indices(table.column(order))  # stable, empty cells last
+    indices = sorting.to_numpy()
+    if (indices[1:] > indices[:-1]).all():
+        return Batch(paths, files, places, table.combine_chunks())
+    return Batch(paths, files[indices], places[indices], table.take(sorting).combine_chunks())

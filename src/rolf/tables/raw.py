@@ -1,0 +1,344 @@
+"""Tables of arms before their columns are understood: from files and from DataFrames."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rolf.errors import InvalidArgument, InvalidTable, RolfError
+from rolf.tables.cells import amount, is_blank, looks_like_date, typed_number
+from rolf.tables.csv import Cells, read_cells
+from rolf.tables.files import check_columns, check_csv, is_parquet, read_table, reading_errors
+from rolf.text import listed
+
+KEY_COLUMNS = ("arm", "item_id", "id")  # that name the arms
+UNNAMED_INDEX = ("", "Unnamed: 0", "__index_level_0__")  # pandas' names for one in a file
+FRAME = "features"  # the name of a DataFrame in messages
+#: names of columns that hold ids
+ID = re.compile(r"(^|[\W_])(id|sku|ean|gtin|asin|isbn|upc|uuid|guid|nr|code)\W*$|nummer$", re.I)
+CAMEL_ID = re.compile(r"[a-z](Id|ID|Nr)$")
+#: a first column with fewer different cells than this does not name the arms
+MOSTLY = 0.8
+#: types of cells that are none
+NESTED = (bytes, list, tuple, dict, set, np.ndarray)
+#: cells that a message shows
+MAX_SHOWN = 50
+
+
+@dataclass
+class Report:
+    """What is wrong with a table, and what the user should know about how it was read."""
+
+    source: str
+    rows: Sequence[int]  # the numbers of the rows, as the user sees them
+    labels: Sequence[Any]
+    problems: list[InvalidArgument] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def problem(self, column: str, got: Any, wanted: str) -> None:
+        self.problems.append(InvalidArgument(f"{self.source}: {column}", got, wanted))
+
+    def wrong_cells(self, column: str, cells: Mapping[int, Any], wanted: str) -> None:
+        """Cells of a column, by their positions, that it must not have."""
+        rows: dict[str, list[int]] = {}
+        for i, cell in cells.items():
+            value = cell.item() if isinstance(cell, np.generic) else cell
+            rows.setdefault("nothing" if is_blank(value) else repr(value), []).append(i)
+        if rows:
+            shown = [f"{value} in {self._rows(places)}" for value, places in rows.items()]
+            self.problem(column, listed(shown, MAX_SHOWN), wanted)
+
+    def note(self, column: str, text: str) -> None:
+        self.notes.append(f"{self.source}: {column}: {text}")
+
+    def where(self, position: int) -> str:
+        return f"row {self.rows[position]} (arm {self.labels[position]})"
+
+    def empty(self, positions: Sequence[int]) -> str:
+        """How many cells of a column are empty, and where."""
+        count = f"{len(positions)} of {len(self.rows)} cells"
+        if len(positions) == 1:
+            return f"{count} is empty, in {self.where(positions[0])}"
+        return f"{count} are empty, in {self._rows(positions)}"
+
+    def _rows(self, positions: Sequence[int]) -> str:
+        rows = [str(self.rows[i]) for i in positions]
+        return f"row {rows[0]}" if len(rows) == 1 else f"rows {listed(rows, MAX_SHOWN)}"
+
+    def check(self) -> None:
+        """Raise one error for all problems."""
+        if len(self.problems) == 1:
+            raise self.problems[0]
+        if self.problems:
+            raise InvalidTable(self.source, self.problems)
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """The cells of a table of arms, column by column.
+
+    What comes as numbers with decimals is an array, in which those that are missing are NaN.
+    """
+
+    columns: dict[str, Sequence[Any]]  # without the one that names the arms
+    key: str | None  # the column that names the arms; None for the index
+    labels: list[Any]
+    report: Report
+    categorical: Collection[str] = ()  # columns whose type says that they are categories
+    separator: str = ""  # of the file
+
+    @property
+    def count(self) -> int:
+        return len(self.labels)
+
+
+@dataclass
+class _Source:
+    """A table before it is known what names its arms."""
+
+    name: str
+    columns: dict[str, Sequence[Any]]
+    rows: Sequence[int]
+    index: list[Any] | None = None  # of a DataFrame
+    index_column: str | None = None  # the index of a DataFrame in a file
+    categorical: Collection[str] = ()
+    cells: Cells | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def read_raw(
+    source: Any, key: str | None = None, features: Collection[str] | None = None
+) -> RawTable:
+    """The table of a file or DataFrame.
+
+    Args:
+        source: a path, a DataFrame of pandas or polars, or a list of rows, each a dict by column.
+        key: the column that named the arms before, if it is there.
+        features: the columns of an existing table, which name no arms; None for a new table.
+    """
+    if isinstance(source, str | Path):
+        table = _file(Path(source))
+    else:
+        table = _records(source) if isinstance(source, list) else _frame(source)
+    if not table.rows:
+        raise InvalidArgument(table.name, "no rows", "one row per arm")
+    chosen = key if key in table.columns else _key(table, features)
+    labels = table.index or list(range(len(table.rows)))
+    if chosen is not None:
+        cells = table.columns[chosen]
+        numbered = isinstance(source, list)  # JSON, where a number is not text
+        labels = [_label(cell, numbered) for cell in cells]
+    report = Report(table.name, table.rows, labels, notes=table.notes)
+    columns = {
+        name: cells
+        for name, cells in table.columns.items()
+        if name != chosen and (table.index is not None or name not in UNNAMED_INDEX)
+    }
+    _check_labels(report, chosen or "the index")
+    for name, cells in list(columns.items()):
+        if isinstance(cells, np.ndarray):
+            continue
+        if nested := {i: cell for i, cell in enumerate(cells) if isinstance(cell, NESTED)}:
+            report.wrong_cells(name, nested, "numbers, text or dates")
+            columns[name] = [None] * len(cells)
+    if table.cells is not None:
+        for row, count in table.cells.ragged:
+            wanted = f"{len(table.cells.header)}, as in the header; a cell that holds the separator"
+            report.problem(f"row {row}", f"{count} cells", f"{wanted} needs quotes")
+    if not columns:
+        wanted = "the arms' names and at least one feature"
+        report.problem("columns", list(table.columns), wanted)
+        report.check()
+    separator = table.cells.layout.separator if table.cells else ""
+    return RawTable(columns, chosen, labels, report, table.categorical, separator)
+
+
+def _label(cell: Any, numbered: bool) -> Any:
+    """The name of an arm; numbers are names where they can be told from text."""
+    if is_blank(cell):
+        return ""
+    return cell if numbered and type(cell) in (int, float) else str(cell)
+
+
+def _check_labels(report: Report, key: str) -> None:
+    labels = report.labels
+    report.wrong_cells(key, {i: "" for i, label in enumerate(labels) if label == ""}, "a name")
+    counts = Counter(label for label in labels if label != "")
+    for label in (label for label, count in counts.items() if count > 1):
+        rows = [str(report.rows[i]) for i, each in enumerate(labels) if each == label]
+        report.problem(key, f"{label} twice, in rows {listed(rows, MAX_SHOWN)}", "each arm once")
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+def _file(path: Path) -> _Source:
+    if is_parquet(path):
+        table = read_table(path)
+        if binary := [each.name for each in table.schema if "binary" in str(each.type)]:
+            table = read_table(path, binary)  # as text, or refused
+        index = (table.schema.pandas_metadata or {}).get("index_columns", [])
+        named = [name for name in index if name in table.column_names]
+        check_columns(str(path), table.column_names)
+        columns = {name: _cells(table.column(name)) for name in table.column_names}
+        rows = range(2, table.num_rows + 2)
+        return _Source(str(path), columns, rows, index_column=named[0] if named else None)
+    with reading_errors(path):
+        cells = read_cells(path, check_csv(path))
+    if not cells.header:
+        raise RolfError(f"{path}: is neither CSV nor Parquet (the file is empty)")
+    notes = []
+    if cells.layout.encoding in ("cp1252", "latin-1"):
+        notes.append(f"{path}: is not UTF-8; read as Latin-1, in the form that Windows writes")
+    by_column = list(zip(*cells.rows, strict=True)) or [()] * len(cells.header)
+    kept = [
+        (name, list(values))
+        for name, values in zip(cells.header, by_column, strict=True)
+        if name.strip() or any(cell.strip() for cell in values)
+    ]
+    check_columns(str(path), [name for name, _ in kept])
+    return _Source(str(path), dict(kept), cells.numbers, cells=cells, notes=notes)
+
+
+def _cells(column: Any) -> Sequence[Any]:
+    """The cells of a column of Parquet."""
+    from pyarrow import types
+
+    decimal = types.is_floating(column.type)
+    cells: Sequence[Any] = column.to_numpy().astype(float) if decimal else column.to_pylist()
+    return cells
+
+
+# --- DataFrames --------------------------------------------------------------------------------
+
+
+def is_frame(features: Any) -> bool:
+    """Whether it is a DataFrame, of pandas or polars."""
+    return all(hasattr(features, name) for name in ("to_numpy", "columns", "dtypes"))
+
+
+def frame_columns(frame: Any, places: Iterable[int] | None = None) -> dict[str, Sequence[Any]]:
+    """The cells of a DataFrame, or of some of its columns, as in a ``RawTable``."""
+    names = [str(name) for name in frame.columns]
+    check_columns(FRAME, names)
+    chosen = range(len(names)) if places is None else places
+    if hasattr(frame, "index"):
+        return {names[i]: _pandas_cells(frame.iloc[:, i]) for i in chosen}
+    return {names[i]: _polars_cells(frame[names[i]]) for i in chosen}
+
+
+def _pandas_cells(column: Any) -> Sequence[Any]:
+    if getattr(column.dtype, "kind", "") == "f":
+        numbers: Sequence[Any] = column.to_numpy(float, na_value=np.nan)
+        return numbers
+    pairs = zip(column.tolist(), column.isna().tolist(), strict=True)
+    return [None if missing else value for value, missing in pairs]
+
+
+def _polars_cells(column: Any) -> Sequence[Any]:
+    decimal = column.dtype.is_float()
+    cells: Sequence[Any] = column.to_numpy().astype(float) if decimal else column.to_list()
+    return cells
+
+
+def _frame(frame: Any) -> _Source:
+    columns = frame_columns(frame)
+    categorical = [
+        name
+        for name, dtype in zip(columns, frame.dtypes, strict=True)
+        if str(dtype).lower().startswith(("category", "categorical", "enum"))
+    ]
+    index = index_labels(frame) if hasattr(frame, "index") else list(range(len(frame)))
+    return _Source(FRAME, columns, range(len(frame)), index, categorical=categorical)
+
+
+def _records(rows: list[dict[str, Any]]) -> _Source:
+    """Rows by column, as JSON has them; a column that a row does not have is empty there."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns: dict[str, Sequence[Any]] = {name: [row.get(name) for row in rows] for name in names}
+    return _Source(FRAME, columns, range(len(rows)), list(range(len(rows))))
+
+
+# --- what names the arms -----------------------------------------------------------------------
+
+
+def _key(table: _Source, features: Collection[str] | None) -> str | None:
+    """The column that names the arms, or None for the index."""
+    known = features or ()
+    names = [name for name in table.columns if name not in known]
+    keys = [name for name in KEY_COLUMNS if name in names]
+    if table.index is not None:
+        counting = table.index == list(range(len(table.index)))
+        return next(iter(keys or _ids(table, names, features)), None) if counting else None
+    if keys:
+        return keys[0]
+    candidates = [name for name in (table.index_column, *names) if name in names]
+    for name in candidates:
+        # an unnamed index of numbers only counts the rows
+        if name not in UNNAMED_INDEX or amount(table.columns[name][0]) is None:
+            first = name
+            break
+    else:
+        wanted = "the arms' names and at least one feature"
+        raise InvalidArgument(f"{table.name}: columns", list(table.columns), wanted)
+    if features is None and not _may_name(table.columns[first]):
+        return next(iter(_ids(table, names, features)), first)
+    return first
+
+
+def named_by_column(columns: dict[str, Sequence[Any]]) -> bool:
+    """Whether a column of a DataFrame names the arms if its index only counts."""
+    source = _Source(FRAME, columns, ())
+    return any(name in KEY_COLUMNS for name in columns) or bool(_ids(source, columns, None))
+
+
+def _ids(table: _Source, names: Iterable[str], features: Collection[str] | None) -> list[str]:
+    """Columns that hold ids, those that are called so first."""
+    if features is not None:
+        return []
+    ids = [name for name in names if is_id(name, table.columns[name])]
+    return sorted(ids, key=lambda name: not may_be_id(name))
+
+
+def _may_name(cells: Sequence[Any]) -> bool:
+    """Whether cells are names: mostly different, and not numbers with decimals."""
+    different = len({str(cell) for cell in cells}) >= MOSTLY * len(cells)
+    return different and not all(_is_decimal(cell) for cell in cells)
+
+
+def _is_decimal(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return amount(cell) is not None and re.search(r"\d[.,]\d", cell) is not None
+    return isinstance(cell, float)
+
+
+def may_be_id(name: str) -> bool:
+    """Whether a column is called as columns of ids are."""
+    return ID.search(name) is not None or CAMEL_ID.search(name) is not None
+
+
+def is_id(name: str, cells: Sequence[Any]) -> bool:
+    """Whether a column holds ids: a different text per arm, or different whole numbers under a
+    name such as SKU."""
+    if isinstance(cells, np.ndarray) or any(is_blank(cell) for cell in cells):
+        return False
+    texts = [str(cell).strip() for cell in cells]
+    if len(set(texts)) < len(texts):
+        return False
+    numbers = [cell for cell in cells if typed_number(cell) is not None or amount(cell) is not None]
+    if may_be_id(name):
+        return not any(_is_decimal(cell) for cell in numbers)
+    return len(texts) > 2 and not numbers and not any(looks_like_date(cell) for cell in cells)
+
+
+def index_labels(features: Any) -> list[Any] | None:
+    """The arms' names in the index of a DataFrame; None for anything else."""
+    if not (hasattr(features, "to_numpy") and hasattr(features, "index")):
+        return None
+    return [each.item() if isinstance(each, np.generic) else each for each in features.index]

@@ -1,0 +1,307 @@
+"""What was done to each column of a table of arms, so that later arms are read the same way.
+
+A recipe is found from the first table and kept with the experiment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from rolf.errors import InvalidArgument
+from rolf.tables import cells as parsing
+from rolf.tables.cells import BLANK_TEXTS, PERCENT, is_blank, typed_number
+from rolf.tables.kinds import (
+    OTHER,
+    Category,
+    Column,
+    Columns,
+    Date,
+    Flag,
+    LeftOut,
+    Number,
+    present,
+)
+from rolf.tables.raw import RawTable, Report, is_id
+
+#: of more categories than this, those of a single arm, which say no more than its name, are put
+#: together
+MANY_CATEGORIES = 12
+#: the share of cells that must look like numbers, or dates, for the column to hold them
+MOST = 0.8
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a table of arms is read: what names the arms, and every column's kind."""
+
+    key: str | None  # the column that names the arms; None for the index of a DataFrame
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def fit(cls, raw: RawTable, *, refuse: bool) -> Recipe:
+        """The recipe for a first table; ``refuse`` missing cells, or fill them in."""
+        usual = _usual_mark(raw)
+        fit = _Fit(raw.report, refuse, usual, "dmy" if usual == "," else "mdy")
+        return cls(
+            raw.key,
+            tuple(
+                fit.column(name, cells, name in raw.categorical)
+                for name, cells in raw.columns.items()
+            ),
+        )
+
+    @classmethod
+    def of_columns(cls, columns: Sequence[str], categories: Mapping[str, list[str]]) -> Recipe:
+        """The recipe of a table that has none: columns of numbers, and of zeros and ones.
+
+        The columns ``kind=red`` and ``kind=blue`` come from the text in a column ``kind``.
+        """
+        texts: dict[str, list[str]] = {}
+        for column in columns:
+            name, equals, category = column.partition("=")
+            if equals and name not in columns:
+                texts.setdefault(name, []).append(category)
+        texts |= categories
+        dummies = {f"{name}={each}" for name, known in texts.items() for each in known}
+        numbers = [Number(name) for name in columns if name not in dummies]
+        return cls(None, (*numbers, *(Category(name, tuple(texts[name])) for name in texts)))
+
+    @property
+    def names(self) -> list[str]:
+        """The user's columns."""
+        return [column.name for column in self.columns]
+
+    def apply(self, raw: RawTable, known: Sequence[str] | None = None) -> Columns:
+        """The columns of numbers of a table, which may also have them as they are.
+
+        Args:
+            raw: the table; its report gets problems and notes.
+            known: the columns of an existing table, of which all are needed; None for a new one.
+        """
+        out: Columns = {}
+        for column in self.columns:
+            if column.name in raw.columns:
+                cells = raw.columns[column.name]
+                new = column.apply(cells, raw.report, known)
+                for name in new.keys() & out.keys():
+                    raw.report.problem("columns", f"{name} twice", "each column once")
+                out |= new
+        if known is None:
+            return out
+        for name in raw.columns:
+            if name in known and name not in self.names:
+                out |= Number(name).apply(raw.columns[name], raw.report, known)
+        if {*known} - {*out} or {*raw.columns} - {*known, *self.names}:
+            needed = [each.name for each in self.columns if not isinstance(each, LeftOut)]
+            wanted = f"those of the experiment, {needed}"
+            raw.report.problem("columns", list(raw.columns), wanted)
+        return out
+
+    def describe(self, known: Collection[str]) -> dict[str, str]:
+        """What was done to each of the user's columns, in words."""
+        words = {} if self.key is None else {self.key: "names of the arms"}
+        return words | {column.name: column.words(known) for column in self.columns}
+
+    # --- as plain data ---
+
+    def to_dict(self) -> dict[str, Any]:
+        columns = [{"kind": each.kind, **asdict(each)} for each in self.columns]
+        return {"key": self.key, "columns": columns}
+
+    @classmethod
+    def from_dict(cls, data: Any, source: str = "recipe") -> Recipe:
+        """The recipe that was kept; raises unless it is one, whoever wrote it."""
+        good = isinstance(data, dict) and isinstance(data.get("columns"), list)
+        if not good or not isinstance(data.get("key"), str | None):
+            raise InvalidArgument(source, data, "what was done to each column")
+        return cls(data.get("key"), tuple(_column(each, source) for each in data["columns"]))
+
+
+KINDS: dict[str, type[Column]] = {cls.kind: cls for cls in (Number, Date, Flag, Category, LeftOut)}
+
+
+def _column(data: Any, source: str) -> Column:
+    cls = KINDS.get(data.get("kind", "")) if isinstance(data, dict) else None
+    if cls is None:
+        raise InvalidArgument(source, data, f"a column of kind {', '.join(KINDS)}")
+    values: dict[str, Any] = {}
+    for field in fields(cls):
+        value = data.get(field.name)
+        if not FIELDS[field.name](value):
+            raise InvalidArgument(f"{source}: {field.name}", value, "a value that rolf wrote")
+        values[field.name] = tuple(value) if isinstance(value, list) else value
+    return cls(**values)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_fill(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value is None or (number and math.isfinite(value))
+
+
+def _is_day(value: Any) -> bool:
+    return isinstance(value, str) and parsing.moment(value, "dmy") is not None
+
+
+#: what the fields of columns hold
+FIELDS: dict[str, Callable[[Any], bool]] = {
+    "name": _is_text,
+    "fill": _is_fill,
+    "missing": _is_count,
+    "mark": lambda value: value in (".", ","),
+    "unit": _is_text,
+    "order": lambda value: value in ("dmy", "mdy"),
+    "origin": _is_day,
+    "categories": _is_texts,
+    "rare": _is_texts,
+    "refuse": lambda value: isinstance(value, bool),
+    "reason": _is_text,
+}
+
+
+# --- the first table ---------------------------------------------------------------------------
+
+
+def _usual_mark(raw: RawTable) -> str:
+    """The decimal mark of most columns that show one, or else the one that goes with the
+    separator of the file."""
+    votes = Counter[str]()
+    for cells in raw.columns.values():
+        digits = _digits(cells)
+        point, comma = parsing.decimal_mark(digits, "."), parsing.decimal_mark(digits, ",")
+        if point == comma and len(digits) >= MOST * len(present(cells)):
+            votes[point] += 1
+    if votes["."] == votes[","]:
+        return "," if raw.separator == ";" else "."
+    return "." if votes["."] > votes[","] else ","
+
+
+def _amounts(cells: Sequence[Any]) -> list[tuple[str, str]]:
+    """Of numbers that are text, the digits and the unit."""
+    texts = [] if isinstance(cells, np.ndarray) else [each for each in cells if _is_text(each)]
+    return [each for each in map(parsing.amount, texts) if each is not None]
+
+
+def _digits(cells: Sequence[Any]) -> list[str]:
+    return [digits for digits, _ in _amounts(cells)]
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """Finds out what kind each column of a first table is."""
+
+    report: Report
+    refuse: bool  # missing cells
+    usual_mark: str
+    usual_order: str
+
+    def column(self, name: str, cells: Sequence[Any], categorical: bool) -> Column:
+        there = present(cells)
+        if len(there) == 0:
+            return self._left_out(name, "all its cells are empty")
+        if isinstance(cells, np.ndarray):
+            return self._number(name, cells)
+        if all(_is_truth(cell) for cell in there):
+            return Flag(name).fitted(cells, self.refuse)
+        if is_id(name, cells):
+            return self._left_out(name, "it is different for every arm, as an id is")
+        if categorical:
+            return self._category(name, cells)
+        if sum(map(parsing.looks_like_date, there)) >= MOST * len(there):
+            return self._date(name, cells)
+        numbers = [cell for cell in there if _is_number(cell)]
+        if len(numbers) >= MOST * len(there):
+            return self._number(name, cells)
+        if numbers:
+            self._doubt(name, cells, len(numbers) >= len(there) - len(numbers))
+        return self._category(name, cells)
+
+    def _left_out(self, name: str, reason: str) -> LeftOut:
+        self.report.note(name, f"left out, as {reason}")
+        return LeftOut(name, reason)
+
+    def _number(self, name: str, cells: Sequence[Any]) -> Column:
+        units = Counter(unit for _, unit in _amounts(cells))
+        currencies = [unit for unit, _ in units.most_common() if unit not in ("", PERCENT)]
+        unit = currencies[0] if currencies else ""
+        if units[PERCENT] >= sum(units.values()) - units[PERCENT]:
+            unit = PERCENT if units[PERCENT] else unit
+        digits = _digits(cells)
+        mark = parsing.decimal_mark(digits, self.usual_mark)
+        open_ones = [each for each in digits if parsing.ambiguous(each)]
+        other = "," if mark == "." else "."
+        if open_ones and parsing.decimal_mark(digits, other) == other:
+            read = f"{parsing.number(open_ones[0], mark):g}"
+            because = f"the other columns and the separator suggest a decimal {_MARKS[mark]}"
+            self.report.note(name, f"{open_ones[0]!r} is read as {read}: {because}")
+        return Number(name, mark=mark, unit=unit).fitted(cells, self.refuse)
+
+    def _date(self, name: str, cells: Sequence[Any]) -> Column:
+        there = present(cells)
+        order, guessed = parsing.day_order(there, self.usual_order)
+        if guessed:
+            example = next(each for each in there if parsing.looks_like_date(each))
+            words = parsing.ORDERS[order]
+            self.report.note(name, f"dates such as {example!r} are read with the {words}")
+        moments = [each for cell in there if (each := parsing.moment(cell, order)) is not None]
+        origin = min(moments, default=datetime(1970, 1, 1)).date().isoformat()
+        return Date(name, order=order, origin=origin).fitted(cells, self.refuse)
+
+    def _category(self, name: str, cells: Sequence[Any]) -> Column:
+        texts = [parsing.as_text(cell) for cell in cells if not is_blank(cell, BLANK_TEXTS)]
+        missing = len(cells) - len(texts)
+        counts = Counter(texts)
+        rare = sorted(text for text, count in counts.items() if count == 1)
+        if len(counts) <= MANY_CATEGORIES or len(rare) == 1:
+            rare = []
+        kept = sorted(counts.keys() - {*rare})
+        if not kept:
+            return self._left_out(name, f"each of its {len(counts)} categories has a single arm")
+        if rare:
+            count = f"{len(counts)} categories for {len(cells)} arms"
+            text = f"{count}; the {len(rare)} of a single arm are put together as {OTHER}"
+            self.report.note(name, text)
+        return Category(name, tuple(kept), tuple(rare), missing, self.refuse)
+
+    def _doubt(self, name: str, cells: Sequence[Any], mostly_numbers: bool) -> None:
+        """Say which cell is why a column with numbers in it is read as text."""
+        odd = next(
+            i
+            for i, cell in enumerate(cells)
+            if not is_blank(cell, parsing.BLANKS) and _is_number(cell) != mostly_numbers
+        )
+        among = "numbers" if mostly_numbers else "text"
+        why = f"stands among {among}, so the whole column is read as text"
+        cell = f"{str(cells[odd])!r} in {self.report.where(odd)}"
+        self.report.note(name, f"{cell} {why}; each value is a category")
+
+
+_MARKS = {".": "point", ",": "comma"}
+
+
+def _is_truth(cell: Any) -> bool:
+    return isinstance(cell, bool) or str(cell).strip().lower() in parsing.TRUTHS
+
+
+def _is_number(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return parsing.amount(cell) is not None
+    return typed_number(cell) is not None

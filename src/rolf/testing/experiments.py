@@ -1,0 +1,73 @@
+"""Experiments as the tests of every store make and play them."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas
+
+import rolf
+from rolf.experiments.experiment import Experiment
+from rolf.experiments.log.replica import Replica, earlier_corrections
+from rolf.experiments.storage.contract import Row, Snapshot, log_rows
+
+ARMS = 6
+FEATURES = np.random.default_rng(0).standard_normal((ARMS, 3))
+MEANS = np.random.default_rng(1).uniform(-1, 1, ARMS)
+NAMED_FEATURES = pandas.DataFrame(FEATURES, index=list("abcdef"))
+
+_numbers = itertools.count()
+
+
+def new_name() -> str:
+    """A name that no other experiment of this process has."""
+    return f"experiment {next(_numbers)}"
+
+
+def create_experiment(url: str, name: str = "one", **arguments: Any) -> Experiment:
+    """Create or open an experiment; RoLF-Ridge with fixed features and seed by default."""
+    arguments = {"features": FEATURES, "policy": "rolf-ridge", "seed": 4, **arguments}
+    return rolf.open_experiment(url, name, **arguments)
+
+
+def round_features(experiment: Experiment) -> dict[str, Any]:
+    """The features to pass to ``ask``, if the policy takes any."""
+    return {"features": FEATURES} if experiment._replica.policy.varying else {}
+
+
+def accepted_reward(experiment: Experiment, reward: float) -> float:
+    """The nearest reward that the policy accepts."""
+    return float(np.clip(reward, *experiment._replica.policy.reward_range))
+
+
+def decision_row(number: int) -> Row:
+    """A decision for arm 1."""
+    return Row.decision(number, 5.0, 1, 0.5, 1, 1, True, 1, None)
+
+
+def play(experiment: Experiment, rounds: int, seed: int = 0) -> list[Any]:
+    """Ask and tell for some rounds; returns the arms that were chosen."""
+    rng = np.random.default_rng(seed)
+    arms = []
+    for _ in range(rounds):
+        decision = experiment.ask(**round_features(experiment))
+        arms.append(decision.arm)
+        reward = MEANS[decision.arm] + 0.1 * rng.standard_normal()
+        experiment.tell(decision, accepted_reward(experiment, reward))
+    return arms
+
+
+def current_state(experiment: Experiment) -> Snapshot:
+    """The state of an experiment in this process, to the last bit."""
+    experiment._live.sync()
+    return experiment._replica.dump()
+
+
+def folded_state(experiment: Experiment, upto: int | None = None) -> Snapshot:
+    """The state that follows from the log in its canonical order, to the last bit."""
+    rows = list(log_rows(experiment._store, experiment.record, 0, upto))
+    replica = Replica(experiment.record, corrections=earlier_corrections(rows))
+    replica.apply(rows)
+    return replica.dump()

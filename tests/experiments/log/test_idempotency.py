@@ -1,0 +1,214 @@
+"""Asking again with the same key, and pausing."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rolf
+from rolf.errors import DifferentRequest, ExperimentPaused, InvalidArgument, UnknownExperiment
+from rolf.experiments.log import idempotency as requests
+from rolf.experiments.storage.contract import DECISION, REQUEST
+from rolf.testing.storage import create_experiment, current_state, folded_state, play
+from support.helpers import FEATURES, delete_decisions
+from support.stores import KINDS, make_url
+
+every_store = pytest.mark.parametrize("kind", KINDS)
+shared_stores = pytest.mark.parametrize("kind", KINDS[1:])
+
+
+@every_store
+def test_the_same_key_gives_the_same_decisions(kind):
+    url = make_url(kind)
+    experiment = create_experiment(url, policy="rolf-bayes")
+    one, two = experiment.ask(key="a"), experiment.ask(key="b")
+    assert one.id != two.id
+    several = experiment.ask(3, key="c", available=[0, 1])
+    experiment.tell(one, 1.0)
+    other = rolf.open_experiment(url, "one")
+    for handle in (experiment, other):
+        assert handle.ask(key="a") == one
+        assert handle.ask(key="b") == two
+        assert handle.ask(3, key="c", available=[0, 1]) == several
+    assert other.counts().asked == 5
+    other.tell(one, 1.0)
+    assert [row.kind for row in other.log()].count(REQUEST) == 3
+    assert current_state(other) == folded_state(other)
+
+
+@every_store
+def test_a_key_is_for_one_request(kind):
+    experiment = create_experiment(make_url(kind), policy="ucb")
+    experiment.ask(key="a")
+    for different in ({"n": 2}, {"available": [1]}, {"distinct": True}):
+        with pytest.raises(DifferentRequest, match="something else"):
+            experiment.ask(key="a", **different)
+    assert experiment.counts().asked == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        ({}, {"n": 1}),
+        ({"available": [0, 2, 1]}, {"available": {2, 1, 0}}),
+        ({"available": np.array([1, 0])}, {"available": [0.0, 1]}),
+        ({"context": {"age": 1}}, {"context": {"age": 1.0}}),
+    ],
+)
+def test_the_same_in_other_words_is_one_request(first, again):
+    context = ["age"] if "context" in first else None
+    experiment = create_experiment(make_url("memory"), policy=None, context=context)
+    decision = experiment.ask(key="a", **first)
+    assert experiment.ask(key="a", **again) in (decision, [decision])
+    assert experiment.counts().asked == 1
+
+
+@pytest.mark.parametrize("context", [{("age",): 1.0}, {1: 2.0, "age": 3.0}, {"age": {"age"}}])
+def test_a_key_leaves_what_is_wrong_to_the_ask(context):
+    experiment = create_experiment(make_url("memory"), policy=None, context=["age"])
+    with pytest.raises(InvalidArgument, match="context"):
+        experiment.ask(key="a", context=context)
+
+
+def test_booleans_that_choose_arms_keep_their_order():
+    experiment = create_experiment(make_url("memory"), policy="ucb")
+    mask = np.arange(len(FEATURES)) == 1
+    experiment.ask(key="a", available=mask)
+    with pytest.raises(DifferentRequest):
+        experiment.ask(key="a", available=mask[::-1])
+
+
+@pytest.mark.parametrize("key", ["", "\n", "a" * 256, 7, "\ud800", b"a"])
+def test_what_is_no_key_is_refused(key):
+    experiment = create_experiment(make_url("memory"), policy="ucb")
+    with pytest.raises(InvalidArgument, match="key: got"):
+        experiment.ask(key=key)
+    with pytest.raises(InvalidArgument, match="n: got 1001"):
+        experiment.ask(1001, key="a")
+    assert experiment.counts().asked == 0
+
+
+def test_a_request_is_answered_although_it_could_not_be_made_now():
+    experiment = create_experiment(make_url("sqlite"), policy="ucb")
+    decision = experiment.ask(key="a", available=[2])
+    experiment.retire_arms([2])
+    assert experiment.ask(key="a", available=[2]) == decision
+    experiment.pause()
+    assert experiment.ask(key="a", available=[2]) == decision
+    with pytest.raises(ExperimentPaused):
+        experiment.ask(key="b")
+
+
+def test_keys_whose_places_are_taken_by_others(monkeypatch):
+    monkeypatch.setattr(requests, "FIRST", 2)  # the numbers 2 and 3, for all keys
+    monkeypatch.setattr(requests.Request, "__init__", _with_few_places)
+    experiment = create_experiment(make_url("sqlite"), policy="ucb")
+    experiment.ask(5)
+    decisions = {key: experiment.ask(key=key) for key in "abc"}
+    assert len({decision.id for decision in decisions.values()}) == 3
+    assert {key: experiment.ask(key=key) for key in "abc"} == decisions
+
+
+def _with_few_places(self, key, **arguments):
+    self.key, self.arguments = key, ""
+    self.numbers = [2**62, 2**62 + 1, 2**62 + 2]
+
+
+def test_features_and_contexts_are_part_of_a_request():
+    url = make_url("sqlite")
+    experiment = create_experiment(url, policy="rolf-bayes-varying")
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=FEATURES.shape)
+    one = experiment.ask(key="a", features=table)
+    assert experiment.ask(key="a", features=table.tolist()) == one
+    assert experiment.ask(key="a", features=pd.DataFrame(table)) == one
+    with pytest.raises(DifferentRequest):
+        experiment.ask(key="a", features=table + 1.0)
+    crowd = rolf.open_experiment(url, "crowd", features=FEATURES, context=["age"])
+    one = crowd.ask(key="a", context={"age": 0.5})
+    assert crowd.ask(key="a", context={"age": 0.5}) == one
+    with pytest.raises(DifferentRequest):
+        crowd.ask(key="a", context={"age": 0.6})
+
+
+def _ask_all(url, barrier, queue):
+    with rolf.open_experiment(url, "one") as experiment:
+        barrier.wait()
+        queue.put([experiment.ask(key=f"key {number}").id for number in range(40)])
+
+
+@shared_stores
+def test_processes_that_ask_at_the_same_time_get_the_same(kind):
+    url = make_url(kind)
+    create_experiment(url, policy="ucb").close()
+    context = multiprocessing.get_context("spawn")
+    barrier, queue = context.Barrier(3), context.Queue()
+    processes = [context.Process(target=_ask_all, args=(url, barrier, queue)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    answers = [queue.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join()
+    assert answers[0] == answers[1] == answers[2]
+    with rolf.open_experiment(url, "one") as experiment:
+        kinds = [row.kind for row in experiment.log()]
+    assert kinds.count(DECISION) == kinds.count(REQUEST) == 40
+
+
+@shared_stores
+def test_a_request_whose_decisions_are_being_deleted(kind):
+    experiment = create_experiment(make_url(kind), policy="ucb")
+    experiment.ask(key="a")
+    experiment.pause()
+    delete_decisions(experiment)
+    with pytest.raises(UnknownExperiment):
+        experiment.ask(key="a")
+
+
+def test_an_exported_log_does_without_requests_but_not_without_a_pause(tmp_path):
+    url = make_url("sqlite")
+    experiment = create_experiment(url, policy="ucb")
+    play(experiment, 5)
+    experiment.ask(2, key="a")
+    experiment.pause()
+    assert rolf.export_log(experiment, tmp_path / "log.parquet") == 7
+    copy = rolf.import_log(url, "copy", tmp_path / "log.parquet")
+    assert copy.paused
+    copy.resume()
+    assert not rolf.open_experiment(url, "copy").paused
+    assert rolf.open_experiment(url, "copy").counts() == experiment.counts()
+    assert experiment.status(timeline=True).timeline
+
+
+@every_store
+def test_a_paused_experiment_decides_nothing(kind):
+    url = make_url(kind)
+    experiment = create_experiment(url, policy="rolf-bayes")
+    other = rolf.open_experiment(url, "one")
+    waiting = experiment.ask()
+    for _ in range(2):
+        experiment.pause()
+    assert other.paused
+    for handle in (experiment, other, rolf.open_experiment(url, "one")):
+        with pytest.raises(ExperimentPaused, match="paused"):
+            handle.ask()
+    other.tell(waiting, 1.0)
+    assert other.status().paused
+    assert other.best().sum() == pytest.approx(1.0)
+    assert "; paused" in str(other.status())
+    other.add_arms(FEATURES[:1])
+    other.snapshot()
+    reopened = rolf.open_experiment(url, "one")
+    assert reopened.paused
+    for _ in range(2):
+        reopened.resume()
+    assert not experiment.paused
+    assert experiment.ask().id != waiting.id
+    assert [row.details for row in experiment.log() if "paused" in (row.features or "")] == [
+        {"paused": True},
+        {"paused": False},
+    ]
+    assert current_state(experiment) == folded_state(experiment)

@@ -1,0 +1,67 @@
+"""CSV files that spreadsheets open: no cell is a formula, and rolf reads what it wrote."""
+
+from __future__ import annotations
+
+import csv
+import uuid
+
+import numpy as np
+import pandas
+import pytest
+
+import rolf
+from rolf.arms.reading import read_arms
+from rolf.experiments.transfer.export import export_log, import_log
+from rolf.logs.log import read_log
+from rolf.paper.reproduce import write_curves
+from rolf.text import as_written, harmless
+
+FORMULAS = ["=1+1", "+1", "-1", "@sum", "\tx", "'quoted", "''=x", "'=y", "plain", "5"]
+
+
+def test_text_comes_back_as_it_was_written():
+    for text in (*FORMULAS, "\rx", "'", "", "a'b"):
+        assert as_written(harmless(text)) == text
+        assert not harmless(text).startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert harmless(-1.5) == -1.5
+    assert as_written("'tis") == "'tis"
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_no_cell_of_an_exported_log_is_a_formula(kind, tmp_path):
+    arms = pandas.DataFrame({"x": np.arange(10.0)}, index=FORMULAS)
+    url = f"memory://{uuid.uuid4().hex}"
+    experiment = rolf.open_experiment(url, "one", features=arms, policy="ucb", seed=1)
+    for _ in range(30):
+        experiment.tell(experiment.ask(), -1.0)
+    file = tmp_path / f"log.{kind}"
+    export_log(experiment, file)
+    if kind == "csv":
+        with file.open(newline="") as source:
+            rows = list(csv.DictReader(source))
+        assert {row["reward"] for row in rows} == {"-1"}
+        for row in rows:
+            assert not any(
+                value.startswith(("=", "+", "-", "@", "\t", "\r"))
+                for name, value in row.items()
+                if name != "reward"
+            )
+    again = import_log(url, "again", file, features=arms, policy="ucb")
+    assert [row.arm for row in again.log()] == [row.arm for row in experiment.log()]
+    assert sorted(set(read_log(file).arms)) == sorted(FORMULAS)
+
+
+def test_arms_and_columns_that_look_like_formulas_are_read(tmp_path):
+    path = tmp_path / "arms.csv"
+    path.write_text("arm,'=x,'-y\n'=a,1,2\n''b,2,1\nc,5,6\n")
+    arms = read_arms(path)
+    assert arms.labels == ["=a", "'b", "c"]
+    assert arms.columns == ["=x", "-y"]
+
+
+def test_no_cell_of_a_result_is_a_formula(tmp_path):
+    result = rolf.simulate({"=cmd": "ucb"}, rolf.environments.two_arms(), rounds=3, runs=2, seed=0)
+    path = result.summary().to_csv(tmp_path / "summary.csv")
+    assert path.read_text().splitlines()[1].startswith("'=cmd,2,3,")
+    write_curves(result.curves(), tmp_path / "curves.csv")
+    assert (tmp_path / "curves.csv").read_text().splitlines()[1].startswith("'=cmd,1,")
