@@ -35,13 +35,12 @@ def test_the_default_is_in_the_catalogue():
     assert DEFAULT_POLICY in CATALOG
 
 
-@pytest.mark.parametrize("opened", [rolf.open_experiment, rolf.open_experiment])
-def test_a_new_experiment_gets_rolf_bayes(url, opened):
-    with opened(url, "one", features=FEATURES) as experiment:
+def test_a_new_experiment_gets_rolf_bayes(url):
+    with rolf.open_experiment(url, "one", features=FEATURES) as experiment:
         assert experiment.policy == "rolf-bayes"
         assert type(experiment._replica.policy) is rolf.RoLFBayes
         play(experiment, 10)
-    with opened(url, "one", policy="rolf-bayes") as experiment:
+    with rolf.open_experiment(url, "one", policy="rolf-bayes") as experiment:
         assert experiment.status().told == 10
 
 
