@@ -131,7 +131,7 @@ def test_sums_have_loops_of_their_own():
     root = Path(rolf.__file__).parent
     python = {("mixture.py", "best")}  # is not compiled
     found = []
-    for path in [root / "linalg.py", *(root / "estimators").glob("*.py")]:
+    for path in [root / "linalg.py", *(root / "estimators").rglob("*.py")]:
         source = path.read_text()
         for function in ast.walk(ast.parse(source)):
             if isinstance(function, ast.FunctionDef) and (path.name, function.name) not in python:

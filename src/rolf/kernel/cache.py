@@ -31,8 +31,11 @@ SOURCES = (
     "linalg.py",
     "theory.py",
     "estimators",
-    "policies",
-    "environments",
+    "policies/core",
+    "policies/rivals",
+    "policies/operations.py",
+    "environments/problem.py",
+    "environments/varying_problems.py",
     "simulation/loop.py",
 )
 #: how many folders are kept, the latest first

@@ -19,13 +19,16 @@ from types import ModuleType
 from typing import Any
 
 from rolf.errors import InvalidArgument
-from rolf.kernel.cache import SOURCES, hash_sources, outside
+from rolf.kernel.cache import hash_sources, outside
 from rolf.parallel import sources
 from rolf.parallel.sources import INSTALLED
 from rolf.simulation.result import versions
 
 #: the parts of this package that numbers can depend on
-PARTS = (*SOURCES, "augment.py", "arms", "checks.py", "simulation", "sweeps/task.py")
+PARTS = (
+    *("types.py", "kernel", "linalg.py", "theory.py", "augment.py", "checks.py", "arms"),
+    *("estimators", "policies", "environments", "simulation", "sweeps/task.py"),
+)
 
 
 def plain(where: str, value: Any) -> Any:
