@@ -77,10 +77,9 @@ def _foreign(node: ast.AST, own: frozenset[str]) -> Iterator[str]:
         if not (of_self or of_super or node.attr in own or text in ALLOWED):
             yield text
     if isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "setattr", "hasattr"):
-        of, name = node.args[0], node.args[1]
-        if isinstance(name, ast.Constant) and ast.unparse(of) != "self":
-            if private(name.value) and name.value not in PUBLIC:
-                yield f"{ast.unparse(of)}.{name.value}"
+        owner, name = ast.unparse(node.args[0]), getattr(node.args[1], "value", None)
+        if isinstance(name, str) and private(name) and owner != "self" and name not in PUBLIC:
+            yield f"{owner}.{name}"
     for child in ast.iter_child_nodes(node):
         yield from _foreign(child, own)
 
