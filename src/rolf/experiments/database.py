@@ -28,7 +28,7 @@ from rolf.experiments.roster import Roster
 from rolf.experiments.storage.contract import Record, Row
 from rolf.experiments.storage.urls import connect, connect_existing
 from rolf.experiments.transfer.backup import fill_experiment
-from rolf.experiments.transfer.learn_file import Learned, PastFile
+from rolf.experiments.transfer.learn_file import HistoryFile, Learned
 from rolf.policies.catalogue import DEFAULT_POLICY, DEFAULT_VARYING
 from rolf.policies.contract import check_choose
 from rolf.policies.policy import Policy
@@ -164,7 +164,7 @@ def create_from_file(
     roster = Roster.read(features)
     cls = policy_class(default_policy(options or {}) if policy is None else policy)
     first = _first_policy(cls, roster, options or {})
-    file = PastFile(
+    file = HistoryFile(
         path,
         arm,
         reward,

@@ -11,7 +11,7 @@ from rolf.experiments.log.history import Past, check_source, checked_source
 from rolf.experiments.log.replica import Replica
 from rolf.experiments.parts import Part
 from rolf.experiments.storage.contract import HISTORY, Row
-from rolf.experiments.transfer.learn_file import Learned, PastFile
+from rolf.experiments.transfer.learn_file import HistoryFile, Learned
 from rolf.progress import Progress
 
 
@@ -92,7 +92,7 @@ class WarmStart(Part):
         Returns:
             How many rows the file has, how many rounds were learned, and which arms are unknown.
         """
-        file = PastFile(
+        file = HistoryFile(
             path,
             arm,
             reward,
@@ -102,7 +102,7 @@ class WarmStart(Part):
             skip_unknown=skip_unknown,
             progress=progress,
         )
-        return file.learned(self._learn(file.past_of, file.source))
+        return file.learned(self._learn(file.history_of, file.source))
 
     def _learn(self, make: Callable[[Replica], Past], source: str | None) -> int:
         """Learn a history, which is made for the arms of the moment."""

@@ -45,7 +45,7 @@ class Learned(NamedTuple):
     unknown: dict[str, int]
 
 
-class PastFile:
+class HistoryFile:
     """A file of past rounds, read for the arms and the policy of an experiment."""
 
     def __init__(
@@ -66,23 +66,23 @@ class PastFile:
         self.source = checked_source(Path(path).name if source is None else source)
         self._arms = arms
         file = _File(path, arm, reward, arms, policy.context)
-        self._past = file.read(policy, skip_unknown, progress)
+        self._history = file.read(policy, skip_unknown, progress)
         self.rows, self.pending, self.unknown = file.rows, file.pending, file.unknown
 
-    def past_of(self, replica: Replica) -> Past:
+    def history_of(self, replica: Replica) -> Past:
         """The past rounds, for an experiment whose arms are still the same."""
         if replica.roster.arms.count != self._arms.count:
             raise ExperimentError(f"arms were added while {self.path} was read: import it again")
-        return self._past
+        return self._history
 
     def first_row(self, policy: Policy) -> Row:
         """The first row of the log of a new experiment that has learned the file."""
-        self._past.check_fits(policy)
-        return Row(0, HISTORY, 1, time.time(), features=self._past.dumps(self.source))
+        self._history.check_fits(policy)
+        return Row(0, HISTORY, 1, time.time(), features=self._history.dumps(self.source))
 
     def learned(self, rounds: int | None = None) -> Learned:
         """What to say of it once ``rounds`` were learned, by default all."""
-        count = self._past.size if rounds is None else rounds
+        count = self._history.size if rounds is None else rounds
         return Learned(self.rows, count, self.pending, self.unknown)
 
 
