@@ -194,7 +194,7 @@ def keep_asking(url: str, started: Any, stop: Any, out: Any) -> None:
 def batches(url: str, name: str, server: Any) -> None:
     """Rewards told in batches, while another process asks."""
     experiment = rolf.open_experiment(url, "batches", features=FEATURES, policy="ucb", seed=1)
-    waiting = [each.id for _ in range(4) for each in experiment.ask(25_000)]
+    waiting = [each.id for _ in range(4) for each in experiment.ask_many(25_000)]
     for size, repeats in ((1_000, 10), (20_000, 3)):
         before = cpu_time(server)
         for _ in range(repeats):
@@ -219,7 +219,7 @@ def many_arms(url: str, policy: str, arms: int = 5_000, size: int = 20) -> None:
     rng = np.random.default_rng(5)
     features = rng.standard_normal((arms, size))
     experiment = rolf.open_experiment(url, policy, features=features, policy=policy, seed=1)
-    decisions = experiment.ask(200)
+    decisions = experiment.ask_many(200)
     experiment.tell_many([(each, rng.normal()) for each in decisions])
     times = []
     for _ in range(6):  # the first one may have to load compiled code

@@ -23,6 +23,7 @@ from rolf.experiments.storage.sqlite import file as sqlite_file
 from rolf.experiments.storage.sqlite import store as sqlite
 from rolf.experiments.storage.urls import connect
 from rolf.experiments.transfer.backup import fill_experiment
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import (
     FEATURES,
     create_experiment,
@@ -110,7 +111,7 @@ def test_no_write_holds_the_lock_for_long(monkeypatch):
     monkeypatch.setattr(sqlite_file.File, "_attempt", timed)
     url = make_url("sqlite")
     experiment = create_experiment(url, policy="ucb")
-    batch = experiment.ask(10_000)
+    batch = experiment.ask_many(10_000)
     experiment.tell_many([(each, 1.0) for each in batch])
     copy = long_log(url)
     copy.delete(confirm="long")
@@ -142,7 +143,7 @@ def test_nothing_is_locked_while_a_decision_is_computed(shared_url, monkeypatch)
 def test_parts_are_appended_one_by_one(shared_url, monkeypatch):
     experiment = create_experiment(shared_url, policy="ucb")
     sizes = count_appends(experiment, monkeypatch)
-    batch = experiment.ask(2 * PART + 1)
+    batch = experiment.ask_many(2 * PART + 1)
     experiment.tell_many([(each, 1.0) for each in batch])
     assert sizes == [PART, PART, 1, PART, PART, 1]
 
@@ -151,19 +152,19 @@ def test_large_tables_of_features_make_small_parts(shared_url, monkeypatch):
     """Each decision of a varying policy holds the features of all arms."""
     experiment = create_experiment(shared_url, policy="rolf-varying")
     experiment.ask(features=FEATURES)
-    (row,) = experiment.log()
+    (row,) = rows_of(experiment)
     monkeypatch.setattr(base, "MAX_TEXT", 3 * len(row.features))
     sizes = count_appends(experiment, monkeypatch)
-    experiment.ask(7, features=FEATURES)
+    experiment.ask_many(7, features=FEATURES)
     assert sizes == [3, 3, 1]
     copy = experiment.record._replace(name="copy")
-    fill_experiment(experiment._store, copy, experiment.log())
+    fill_experiment(experiment._store, copy, rows_of(experiment))
     assert sizes[3:] == [3, 3, 2]
 
 
 def test_a_batch_with_a_fault_records_nothing(url):
     experiment = create_experiment(url, policy="ucb")
-    batch = experiment.ask(PART + 10)
+    batch = experiment.ask_many(PART + 10)
     experiment.tell(batch[-2], 0.5)
     rewards = {each.id: 1.0 for each in batch}
     with pytest.raises(rolf.errors.AlreadyTold):
@@ -178,7 +179,7 @@ def test_a_batch_with_a_fault_records_nothing(url):
 
 def test_a_batch_that_was_cut_short_is_completed(shared_url, monkeypatch):
     experiment = create_experiment(shared_url, policy="ucb")
-    rewards = {each.id: 1.0 for each in experiment.ask(2 * PART)}
+    rewards = {each.id: 1.0 for each in experiment.ask_many(2 * PART)}
     append, calls = experiment._store.append, []
 
     def interrupted(*args):
@@ -204,7 +205,7 @@ def test_asks_while_many_decisions_expire(url):
     now = 0.0
     experiment._now = lambda: now
     play(experiment, 1)  # loads compiled code
-    experiment.ask(20_000)
+    experiment.ask_many(20_000)
     now = 100.0
     slowest = max(cpu_seconds(experiment.ask) for _ in range(20))
     assert slowest < 0.05

@@ -201,7 +201,7 @@ def test_a_decision_recorded_but_not_returned_waits(contended, monkeypatch):
     assert decision.id.endswith("-2")
     experiment.tell(decision, 1.0)
     status = experiment.status()
-    assert (status.asked, status.told, status.waiting) == (2, 1, 1)
+    assert (status.asked, status.told, status.pending) == (2, 1, 1)
     assert current_state(experiment) == folded_state(experiment)
 
 

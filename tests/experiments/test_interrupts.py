@@ -12,6 +12,7 @@ from rolf.errors import ExperimentError
 from rolf.experiments import experiment as module
 from rolf.experiments.storage.postgres import pool as postgres_pool
 from rolf.experiments.storage.sqlite import file as sqlite_file
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 
 EXPERIMENTS = str(Path(module.__file__).parent)
@@ -52,7 +53,7 @@ def test_an_experiment_continues_after_an_interrupt(shared_url, what, contended)
     one, two = (create_experiment(shared_url, policy="ucb") for _ in range(2))
     actions = {
         "ask": lambda waiting: one.ask(),
-        "batch": lambda waiting: one.ask(2),
+        "batch": lambda waiting: one.ask_many(2),
         "tell": lambda waiting: one.tell(waiting, 1.0),
         "estimates": lambda waiting: one.estimates(),
     }
@@ -73,7 +74,7 @@ def test_an_experiment_continues_after_an_interrupt(shared_url, what, contended)
         one.estimates()
         assert sum(one._replica.told) == told
     assert line > 20
-    assert one.status().asked == len({row.number for row in one.log()})
+    assert one.status().asked == len({row.number for row in rows_of(one)})
     assert two.status() == one.status()
     assert current_state(rolf.open_experiment(shared_url, "one")) == folded_state(one)
 

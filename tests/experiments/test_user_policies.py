@@ -13,6 +13,7 @@ import pytest
 import rolf
 from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument
 from rolf.policies.rivals.ucb import UCB
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import FEATURES, create_experiment, current_state, folded_state, play
 from support.stores import make_url, quick_folder
 
@@ -274,7 +275,7 @@ def test_a_change_that_the_policy_rejects_is_not_recorded(url):
     experiment = create_experiment(url, policy=Small)
     with pytest.raises(InvalidArgument, match="six arms at most"):
         experiment.add_arms([[1.0, 2.0, 3.0]])
-    assert experiment.log() == []
+    assert rows_of(experiment) == []
     experiment.retire_arms([0])
     experiment.ask()
 

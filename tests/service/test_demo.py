@@ -7,6 +7,7 @@ import time
 import rolf
 from rolf.service.demo import NAME, Demo
 from rolf.service.open_experiments import Handles
+from rolf.testing.experiments import roster_of
 from support.served import wait_until
 from support.stores import make_url
 
@@ -25,7 +26,7 @@ def test_it_goes_on_after_a_pause_and_with_new_arms_and_ends_when_deleted():
             assert experiment.counts().asked == paused_at
             experiment.resume()
             wait_until(lambda: experiment.counts().asked > paused_at)
-            old = experiment.roster().arms.labels
+            old = roster_of(experiment).arms.labels
             new = {"arm": "Fog", "topic": "weather", "words": 1, "number": False}
             experiment.add_arms([new])
             experiment.retire_arms(old)

@@ -20,7 +20,7 @@ class ArmChanges(Part):
     @property
     def paused(self) -> bool:
         """Whether the experiment makes no decisions until it is resumed."""
-        with self._current() as replica:
+        with self.current() as replica:
             return replica.roster.paused
 
     def pause(self) -> None:

@@ -12,20 +12,21 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from rolf.errors import ExperimentError, InvalidArgument, RolfError
 from rolf.experiments.arm_changes import ArmChanges
-from rolf.experiments.asking import Asking
+from rolf.experiments.batch import Ask, Tell
 from rolf.experiments.beliefs import Beliefs, interrupts_recognised
+from rolf.experiments.log.decisions import LoggedDecision, logged_decisions
 from rolf.experiments.log.synced import LiveReplica
-from rolf.experiments.serving import Served
+from rolf.experiments.protocol import METHODS
+from rolf.experiments.serving import Served, in_thread
+from rolf.experiments.status.pending import PendingDecisions
 from rolf.experiments.storage.contract import Record, Row, Store, log_rows
 from rolf.experiments.storage.forks import notice_forks
-from rolf.experiments.telling import Telling
 from rolf.experiments.together import Together
 from rolf.experiments.transfer.backup import back_up
-from rolf.experiments.waiting import Waits
 from rolf.experiments.warm_start import WarmStart
 from rolf.types import Decision
 
@@ -33,7 +34,7 @@ from rolf.types import Decision
 EXPIRY_TIME, EXPIRY_PART = 0.01, 100
 
 
-class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
+class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Served):
     """Decisions and rewards that are never lost. ``rolf.open_experiment`` opens one.
 
     Several threads may share it, and so may processes that are forked from this one. Close it, or
@@ -95,59 +96,62 @@ class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
 
     # --- decisions ---
 
-    @overload
     def ask(
         self,
-        n: None = None,
-        available: Iterable[Any] | None = None,
         *,
+        available: Iterable[Any] | None = None,
         features: Any = None,
         context: Any = None,
-        distinct: bool = False,
-        key: str | None = None,
-    ) -> Decision: ...
-    @overload
-    def ask(
-        self,
-        n: int,
-        available: Iterable[Any] | None = None,
-        *,
-        features: Any = None,
-        context: Any = None,
-        distinct: bool = False,
-        key: str | None = None,
-    ) -> list[Decision]: ...
-    def ask(
-        self,
-        n: int | None = None,
-        available: Iterable[Any] | None = None,
-        *,
-        features: Any = None,
-        context: Any = None,
-        distinct: bool = False,
-        key: str | None = None,
-    ) -> Decision | list[Decision]:
+        idempotency_key: str | None = None,
+    ) -> Decision:
         """Decide which arm to play next; the decision is durable when this returns.
 
         Args:
-            n: return a list of this many decisions; at most 100,000.
             available: the arms to choose from; by default all that are not retired.
             features: (K, d) features of this round, for policies that take them.
             context: of this round, for policies that were created with one: its entries by name,
                 or in order. It is stored once with the decision.
-            distinct: a slate, ``n`` different arms. They are chosen one after the other, each from
-                those that are left; a decision's probability is the chance of its arm at its
-                place, given the arms before it. Each gets its own reward.
-            key: of this request. Asking again with the same key, in any process and also after a
-                crash, gives the same decisions; for something else it is refused. At most 1,000
-                decisions have one key.
+            idempotency_key: asking again with the same key, in any process and also after a
+                crash, gives the same decision; asking for something else with it is refused.
         """
-        asking = Asking(
-            n, available, features=features, context=context, distinct=distinct, key=key
+        ask = Ask(
+            available=available, features=features, context=context, idempotency_key=idempotency_key
         )
-        self.serve_each([asking])
-        decisions = asking.result()
-        return decisions if n is not None else decisions[0]
+        self.submit([ask])
+        return ask.result()[0]
+
+    def ask_many(
+        self,
+        n: int,
+        *,
+        available: Iterable[Any] | None = None,
+        features: Any = None,
+        context: Any = None,
+        distinct: bool = False,
+        idempotency_key: str | None = None,
+    ) -> list[Decision]:
+        """Make several decisions before any of them is rewarded.
+
+        Args:
+            n: how many; at most 100,000, and at most 1,000 with an idempotency key.
+            available: as in ``ask``.
+            features: as in ``ask``.
+            context: as in ``ask``.
+            distinct: a slate, ``n`` different arms. They are chosen one after the other, each from
+                those that are left; a decision's probability is that of its arm at its place,
+                given the arms before it. Each gets its own reward.
+            idempotency_key: as in ``ask``.
+        """
+        ask = Ask(
+            n,
+            available=available,
+            features=features,
+            context=context,
+            distinct=distinct,
+            idempotency_key=idempotency_key,
+        )
+        self.submit([ask])
+        return ask.result()
 
     # --- rewards ---
 
@@ -168,9 +172,9 @@ class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
         others need not wait; if that is cut short, the same call again completes it. Returns how
         many were not on record before.
         """
-        telling = Telling(rewards)
-        self.serve_each(tellings=[telling])
-        return telling.result()
+        tell = Tell(rewards)
+        self.submit(tells=[tell])
+        return tell.result()
 
     def _expire_all(self) -> None:
         """Give all default rewards that are due; others may ask in between."""
@@ -197,10 +201,12 @@ class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
 
     # --- the log ---
 
-    def log(self) -> list[Row]:
-        """All rows of the log, in their order."""
-        self._check_open()
-        return [Row(*row) for row in log_rows(self._store, self._record)]
+    def log(self) -> list[LoggedDecision]:
+        """All decisions with their rewards, in their order."""
+        with self.current(defaults=False) as replica:
+            context, roster, last = replica.policy.context, replica.roster, replica.last
+        rows = [Row(*row) for row in log_rows(self._store, self._record, 0, last)] if last else []
+        return logged_decisions(rows, self._record, roster, context)
 
     # --- snapshots ---
 
@@ -252,6 +258,10 @@ class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
     def __repr__(self) -> str:
         asked, told = sum(self._replica.asked), sum(self._replica.told)
         return f"<Experiment {self.name!r}: {self.policy}, {asked} asked, {told} told>"
+
+
+for _method in METHODS:
+    setattr(Experiment, f"a{_method}", in_thread(getattr(Experiment, _method)))
 
 
 #: stores of experiments that were never closed; the garbage collector must not wait for a lock

@@ -42,9 +42,15 @@ class Part(ABC):
         """Give all default rewards that are due."""
 
     @contextmanager
-    def _current(self) -> Iterator[Replica]:
-        """The replica, once it knows everything that was told before."""
-        self._expire_all()
+    def current(self, *, defaults: bool = True) -> Iterator[Replica]:
+        """The replica, once it knows everything that was recorded before; meanwhile there are no
+        other calls. For servers and for the command line.
+
+        Args:
+            defaults: whether to give default rewards that are due first.
+        """
+        if defaults:
+            self._expire_all()
         with self._exclusive():
             self._live.sync()
             yield self._replica

@@ -16,10 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 from rolf.errors import RolfError, StorageError, UnknownExperiment
-from rolf.experiments.asking import Asking
+from rolf.experiments.batch import Ask, Tell
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.storage.contract import Key, Record, Store, check_exists
-from rolf.experiments.telling import Telling
 from rolf.service.http.middleware import Visit
 from rolf.service.open_experiments import Handles, unknown
 
@@ -40,7 +39,7 @@ class Job:
     def __init__(
         self,
         name: str,
-        work: Asking | Telling,
+        work: Ask | Tell,
         visit: Visit,
         header: str | None,
         future: asyncio.Future[Any],
@@ -82,9 +81,7 @@ class Desk:
         self._lines: dict[str | None, Line] = {}  # that a thread serves; None: at the door
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="rolf-desk")
 
-    async def serve(
-        self, name: str, work: Asking | Telling, visit: Visit, header: str | None
-    ) -> None:
+    async def serve(self, name: str, work: Ask | Tell, visit: Visit, header: str | None) -> None:
         """Queue, and wait until the work is done; raises what is wrong with the request."""
         loop = asyncio.get_running_loop()
         job = Job(name, work, visit, header, loop.create_future())
@@ -159,9 +156,9 @@ class Desk:
             left = [job for job in jobs if isinstance(job.error, UnknownExperiment | None)]
             for job in left:
                 job.error = job.work.error = None
-            experiment.serve_each(
-                [job.work for job in left if isinstance(job.work, Asking)],
-                [job.work for job in left if isinstance(job.work, Telling)],
+            experiment.submit(
+                [job.work for job in left if isinstance(job.work, Ask)],
+                [job.work for job in left if isinstance(job.work, Tell)],
             )
             for job in left:
                 job.error = job.work.error

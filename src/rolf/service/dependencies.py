@@ -11,10 +11,9 @@ from fastapi import Depends, HTTPException, Request, Response
 from fastapi.routing import APIRoute
 from pydantic_core import from_json
 
-from rolf.experiments.asking import Asking
+from rolf.experiments.batch import Ask, Tell
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.storage.contract import Key
-from rolf.experiments.telling import Telling
 from rolf.service.auth import FORM, LOCAL, Scope, allows, check_key
 from rolf.service.batching import Desk, Known
 from rolf.service.http.errors import Problem, invalid
@@ -134,7 +133,7 @@ class Caller:
         self.check(name)
         return self.service.handles.use(name, work, check=check)
 
-    async def queue(self, name: str, work: Asking | Telling) -> None:
+    async def queue(self, name: str, work: Ask | Tell) -> None:
         """Have something done together with what others ask or tell."""
         await self.service.desk.serve(name, work, self.visit, self.header)
 

@@ -11,6 +11,7 @@ import pandas
 import rolf
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.log.replica import Replica, earlier_corrections
+from rolf.experiments.roster import Roster
 from rolf.experiments.storage.contract import Row, Snapshot, log_rows
 
 ARMS = 6
@@ -57,6 +58,17 @@ def play(experiment: Experiment, rounds: int, seed: int = 0) -> list[Any]:
         reward = MEANS[decision.arm] + 0.1 * rng.standard_normal()
         experiment.tell(decision, accepted_reward(experiment, reward))
     return arms
+
+
+def rows_of(experiment: Experiment) -> list[Row]:
+    """All rows of the log, in their order."""
+    return [Row(*row) for row in log_rows(experiment._store, experiment.record)]
+
+
+def roster_of(experiment: Experiment) -> Roster:
+    """The arms as of now, and which of them are active."""
+    with experiment.current(defaults=False) as replica:
+        return replica.roster
 
 
 def current_state(experiment: Experiment) -> Snapshot:

@@ -26,6 +26,7 @@ from rolf.testing.experiments import (
     decision_row,
     folded_state,
     play,
+    rows_of,
 )
 
 
@@ -115,10 +116,10 @@ class LogContract:
 
     def test_a_long_log_is_read_part_by_part(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
-        decisions = experiment.ask(2 * PART + 3)
+        decisions = experiment.ask_many(2 * PART + 3)
         experiment.tell_many({each.id: 1.0 for each in decisions})
         assert len(experiment._store.read(experiment.record.id, 0)) == PART
-        rows = experiment.log()
+        rows = rows_of(experiment)
         assert [row.seq for row in rows] == list(range(1, 4 * PART + 7))
         assert experiment.counts() == (2 * PART + 3, 2 * PART + 3)
         assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
@@ -159,17 +160,17 @@ class LogContract:
         assert names == ["one", "two"]
         with pytest.raises(InvalidArgument, match="does not exist yet"):
             rolf.backup(url, tmp_path / "all.db")
-        before, rows = current_state(experiment), experiment.log()
+        before, rows = current_state(experiment), rows_of(experiment)
         with pytest.raises(DifferentExperiment, match="'one', 'two'"):
             rolf.restore(tmp_path / "all.db", url)
         experiment.delete(confirm="one")
         assert rolf.restore(tmp_path / "all.db", url, ["one"]) == ["one"]
         again = rolf.open_experiment(url, "one")
-        assert again.log() == rows
+        assert rows_of(again) == rows
         assert current_state(again) == before
         again.tell(waiting, 1.0)  # decisions keep their ids
         alone = rolf.open_experiment(f"sqlite:///{tmp_path}/one.db", "one")
-        assert alone.log() == rows
+        assert rows_of(alone) == rows
         with pytest.raises(UnknownExperiment, match="'three'"):
             rolf.restore(tmp_path / "all.db", url, ["three"])
         with pytest.raises(UnknownExperiment, match="'three'"):

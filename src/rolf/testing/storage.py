@@ -60,6 +60,7 @@ from rolf.testing.experiments import (
     new_name,
     play,
     round_features,
+    rows_of,
 )
 from rolf.testing.logs import LogContract
 
@@ -95,17 +96,17 @@ class StorageContract(LogContract):
             assert decision.arm in range(ARMS)
             assert 0 < decision.probability <= 1
             experiment.tell(decision, 1.5)
-            batch = experiment.ask(3)
+            batch = experiment.ask_many(3)
             experiment.tell_many({batch[0].id: 0.0, batch[2].id: 1.0})
             status = experiment.status()
-            assert (status.asked, status.told, status.waiting, status.defaults) == (4, 3, 1, 0)
+            assert (status.asked, status.told, status.pending, status.defaults) == (4, 3, 1, 0)
             assert [arm.arm for arm in status.arms] == list(range(ARMS))
             assert sum(arm.plays for arm in status.arms) == 4
             assert len({each.id for each in [decision, *batch]}) == 4
 
     def test_telling_again_changes_nothing(self, url: str) -> None:
         experiment = create_experiment(url)
-        one, two = experiment.ask(2)
+        one, two = experiment.ask_many(2)
         experiment.tell(one, 0.5)
         before = current_state(experiment)
         experiment.tell(one.id, 0.5)
@@ -136,16 +137,16 @@ class StorageContract(LogContract):
         experiment = create_experiment(url, default_reward=0.25, reward_after=ten_seconds)
         now = 1000.0
         experiment._now = lambda: now
-        late, told, lost = experiment.ask(3)
+        late, told, lost = experiment.ask_many(3)
         experiment.tell(told, 1.0)
         now += 9.0
-        assert experiment.status().waiting == 2
+        assert experiment.status().pending == 2
         now += 1.5
         young = experiment.ask()
-        kinds = [row.kind for row in experiment.log()]
+        kinds = [row.kind for row in rows_of(experiment)]
         assert kinds == [DECISION, DECISION, DECISION, REWARD, DEFAULT, DEFAULT, DECISION]
         status = experiment.status()
-        assert (status.asked, status.told, status.defaults, status.waiting) == (4, 1, 2, 1)
+        assert (status.asked, status.told, status.defaults, status.pending) == (4, 1, 2, 1)
         other = rolf.open_experiment(url, "one")
         other._now = lambda: now
         assert other.status() == status
@@ -154,15 +155,15 @@ class StorageContract(LogContract):
         with pytest.raises(AlreadyTold):
             other.tell(late, 0.25)
         status = experiment.status()
-        assert (status.told, status.defaults, status.waiting) == (2, 1, 1)
+        assert (status.told, status.defaults, status.pending) == (2, 1, 1)
         assert current_state(experiment) == folded_state(other)
         counts = experiment._replica.state.belief.counts.sum()
         assert counts == sum(each.matched for each in (late, told, lost))
         now += 100.0
-        assert experiment.status().waiting == 0
+        assert experiment.status().pending == 0
         experiment.tell(young, 0.25)
         assert experiment.status().defaults == 1
-        rewards = [row for row in experiment.log() if row.number == 1][1:]
+        rewards = [row for row in rows_of(experiment) if row.number == 1][1:]
         assert [row.kind for row in rewards] == [DEFAULT, REWARD]
         assert [row.replaces_default for row in rewards] == [False, True]
 
@@ -230,7 +231,7 @@ class StorageContract(LogContract):
         for second, action, value in steps:
             handle = handles[second]
             if action < 4 or not asked:
-                asked += handle.ask(1 + action % 3)
+                asked += handle.ask_many(1 + action % 3)
                 continue
             decision = asked[(action * 7 + value) % len(asked)]
             if told.setdefault(decision.id, value) == value:
@@ -329,7 +330,7 @@ class StorageContract(LogContract):
         one.tell(decision, 1.0)
         assert one.status().told == two.status().told == 1
         (more,) = two.add_arms([[2.0, 2.0, 3.0]])
-        assert one.ask(1, [more])[0].arm == more
+        assert one.ask(available=[more]).arm == more
         two.retire_arms(range(ARMS + 2))
         for handle in (one, two):
             with pytest.raises(ExperimentError, match="all arms are retired"):
@@ -337,5 +338,5 @@ class StorageContract(LogContract):
         two.add_arms([[2.0, 1.0, 3.0]])
         assert one.ask().arm == ARMS + 2
         assert current_state(one) == folded_state(two)
-        changes = [row for row in one.log() if row.kind == CHANGE]
+        changes = [row for row in rows_of(one) if row.kind == CHANGE]
         assert [row.number for row in changes] == [1, 2, 3, 4]

@@ -14,6 +14,7 @@ from rolf.errors import InvalidArgument
 from rolf.experiments.log.replica import Replica
 from rolf.experiments.storage.contract import DECISION
 from rolf.policies.state.arrays import copied
+from rolf.testing.experiments import rows_of
 from support.helpers import ARMS, FEATURES, every_drawing, extra, make, play, reward_of
 from support.stores import make_url, quick_folder
 
@@ -148,7 +149,7 @@ def test_the_log_of_an_experiment_has_the_chances_that_decisions_had(options):
     handles = [created, rolf.open_experiment(url, "x")]
     for turn in range(30):
         handle, available = handles[turn % 2], SUBSETS[turn % 4]
-        for decision in handle.ask(n=1 + turn % 3, available=available):
+        for decision in handle.ask_many(n=1 + turn % 3, available=available):
             said[decision.id], offered[decision.id] = decision.probability, available
             if turn % 5:
                 reward = reward_of(handle._replica.policy, decision.arm, 0.1 * (turn % 7))
@@ -165,7 +166,7 @@ def test_the_log_of_an_experiment_has_the_chances_that_decisions_had(options):
         handle.close()
 
     with rolf.open_experiment(url, "x") as experiment:
-        rows, record = experiment.log(), experiment.record
+        rows, record = rows_of(experiment), experiment.record
     replica, checked, announced = Replica(record), 0, []
     for row in rows:
         if row.kind == DECISION:

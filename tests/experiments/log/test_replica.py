@@ -14,6 +14,7 @@ from rolf.experiments.storage import contract as base
 from rolf.experiments.storage.contract import DECISION, DEFAULT, REWARD
 from rolf.policies.catalogue import CATALOG
 from rolf.policies.state.arrays import arrays
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import (
     accepted_reward,
     create_experiment,
@@ -36,7 +37,7 @@ def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
     now = 0.0
     experiment._now = lambda: now
     play(experiment, 25)
-    waiting = experiment.ask(5, **round_features(experiment))
+    waiting = experiment.ask_many(5, **round_features(experiment))
     before = folded_state(experiment)
     experiment._live.sync()
     assert experiment._replica.dump() == before
@@ -108,7 +109,7 @@ def test_when_a_decision_is_due_for_the_default_reward():
     experiment = create_experiment(make_url("memory"), policy="ucb", reward_after=10.0)
     now = 1000.0
     experiment._now = lambda: now
-    one, two, three = experiment.ask(3)
+    one, two, three = experiment.ask_many(3)
     experiment.tell(two, 1.0)
     experiment.status()
     replica = experiment._replica
@@ -128,22 +129,22 @@ def test_when_a_decision_is_due_for_the_default_reward():
 
 def test_a_default_reward_is_given_only_where_there_is_none(url):
     experiment = create_experiment(url, policy="ucb", reward_after=10.0)
-    told, waiting, _ = experiment.ask(3)
+    told, waiting, _ = experiment.ask_many(3)
     experiment.tell(told, 1.0)
     for _ in range(2):
         experiment._live.expire([1, 2], 0.5, 20.0)
-    rewards = [row for row in experiment.log() if row.kind != DECISION]
+    rewards = [row for row in rows_of(experiment) if row.kind != DECISION]
     assert [(row.kind, row.number) for row in rewards] == [(REWARD, 1), (DEFAULT, 2)]
     assert (rewards[1].reward, rewards[1].time) == (0.5, 20.0)
     experiment.tell(waiting, 2.0)
     experiment._live.expire([2], 0.5, 30.0)
-    assert len(experiment.log()) == 6
+    assert len(rows_of(experiment)) == 6
 
 
 def test_a_decision_is_still_due_after_a_snapshot(url):
     experiment = create_experiment(url, policy="ucb", reward_after=10.0)
     experiment._now = lambda: 0.0
-    experiment.ask(2)
+    experiment.ask_many(2)
     experiment.snapshot()
     experiment.close()
     again = rolf.open_experiment(url, "one")
@@ -154,8 +155,8 @@ def test_a_decision_is_still_due_after_a_snapshot(url):
 
 def test_rows_out_of_order_are_noticed():
     experiment = create_experiment(make_url("memory"), policy="ucb")
-    experiment.ask(3)
-    first, second, third = experiment.log()
+    experiment.ask_many(3)
+    first, second, third = rows_of(experiment)
     replica = Replica(experiment.record)
     replica.apply([first])
     for wrong in (third, first):
@@ -188,10 +189,10 @@ def test_a_replaced_default_reward_leaves_no_trace(name):
         experiment._now = lambda now=now: now[0]
         features = round_features(experiment)
         rng = np.random.default_rng(2)
-        first = experiment.ask(6, **features)
+        first = experiment.ask_many(6, **features)
         for each in first:
             experiment.tell(each, accepted_reward(experiment, rng.normal()))
-        waiting = experiment.ask(4, **features)
+        waiting = experiment.ask_many(4, **features)
         now[0] += 20.0 * late
         experiment.status()
         assert experiment.status().defaults == 4 * late
@@ -244,9 +245,9 @@ def test_several_processes(shared_url):
     experiment = create_experiment(shared_url, policy="ucb")
     in_processes(work, *((shared_url, number, 40) for number in range(3)))
     status = experiment.status()
-    assert (status.asked, status.told, status.waiting) == (120, 120, 0)
+    assert (status.asked, status.told, status.pending) == (120, 120, 0)
     assert experiment._replica.state.belief.sums.sum() == sum(range(120))
-    numbers = [row.number for row in experiment.log() if row.kind == DECISION]
+    numbers = [row.number for row in rows_of(experiment) if row.kind == DECISION]
     assert numbers == list(range(1, 121))
     experiment.snapshot()
     assert current_state(experiment) == folded_state(experiment)
@@ -259,11 +260,11 @@ def test_long_logs_and_batches_are_split(shared_url, monkeypatch):
     one, two = (create_experiment(shared_url, policy="ucb") for _ in range(2))
     for handle in (one, two, one):
         play(handle, 1)
-    batch = one.ask(5)
-    batch += two.ask(4)
+    batch = one.ask_many(5)
+    batch += two.ask_many(4)
     two.tell_many([(decision, 1.0) for decision in batch[:6]])
-    assert [row.seq for row in one.log()] == sorted({row.seq for row in one.log()})
-    assert len(one.log()) == 21
+    assert [row.seq for row in rows_of(one)] == sorted({row.seq for row in rows_of(one)})
+    assert len(rows_of(one)) == 21
     numbers = [int(decision.id.rpartition("-")[2]) for decision in batch]
     assert numbers == list(range(4, 13))
     assert current_state(one) == current_state(two) == folded_state(one)

@@ -62,7 +62,7 @@ def test_what_is_acknowledged_is_on_the_disk(contended, monkeypatch):
     for step in range(6):
         decision = one.ask()
         assert number(decision) in disk.rows(DECISION)
-        batch = (two if contended else one).ask(2)
+        batch = (two if contended else one).ask_many(2)
         assert {number(each) for each in batch} <= set(disk.rows(DECISION))
         one.tell(decision, step)
         assert disk.rows(REWARD)[number(decision)] == step

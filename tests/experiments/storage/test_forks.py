@@ -16,6 +16,7 @@ import time
 import pytest
 
 import rolf
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, current_state, folded_state
 from support.stores import make_url
 
@@ -168,7 +169,7 @@ def test_a_fork_loses_nothing(scenario, shared_url, tmp_path):
     ids = [line for line in acknowledged.read_text().split() if line != "end"]
     assert len(ids) == len(set(ids)) >= 25
     again = rolf.open_experiment(shared_url, "one")
-    assert {f"{again.record.tag}-{row.number}" for row in again.log() if row.reward} >= set(ids)
+    assert {f"{again.record.tag}-{row.number}" for row in rows_of(again) if row.reward} >= set(ids)
     assert again.status().told == len(ids) + 1
     assert current_state(again) == folded_state(again)
 

@@ -32,6 +32,7 @@ from rolf.experiments.storage.contract import (
     HISTORY,
     REWARD,
     Row,
+    log_rows,
 )
 from rolf.experiments.transfer.log_additions import corrections_text, history_data, history_rows
 from rolf.experiments.transfer.log_files import (
@@ -129,7 +130,7 @@ def _for_spreadsheets(table: Any) -> Any:
 def _collect(experiment: Experiment) -> tuple[list[Logged], Roster, list[tuple[int, Row]]]:
     """The decisions with their rewards, the roster at the end of the log, and history."""
     roster = Roster.loads(experiment.record.features)
-    rows = experiment.log()
+    rows = [Row(*row) for row in log_rows(experiment._store, experiment.record)]
     for row in rows:
         if row.kind == CHANGE:
             roster = roster.changed(row.details)

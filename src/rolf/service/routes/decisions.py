@@ -6,9 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
 
-from rolf.experiments.asking import Asking
+from rolf.experiments import batch
 from rolf.experiments.experiment import Experiment
-from rolf.experiments.telling import Telling
 from rolf.service.dependencies import Caller, Calling, Route, answer, needs
 from rolf.service.http.errors import Problem
 from rolf.service.schemas.requests import (
@@ -43,17 +42,17 @@ async def ask(
     if wanted.features is not None and wanted.n is not None and wanted.n > 1:
         stored = wanted.n * sum(map(len, wanted.features))  # by each decision
         check_size(caller, stored, "numbers in the features of all decisions", 1_000)
-    asking = Asking(
+    asked = batch.Ask(
         wanted.n or 1,
-        wanted.available,
+        available=wanted.available,
         features=wanted.features,
         context=wanted.context,
         distinct=wanted.distinct,
-        key=idempotency_key,
+        idempotency_key=idempotency_key,
     )
-    await caller.queue(name, asking)
-    caller.service.metrics.decisions.inc(asking.new)
-    return answer({"decisions": [decision.to_dict() for decision in asking.decisions]})
+    await caller.queue(name, asked)
+    caller.service.metrics.decisions.inc(asked.new)
+    return answer({"decisions": [decision.to_dict() for decision in asked.decisions]})
 
 
 @router.post("/tell", response_model=Recorded, openapi_extra=needs("decide"))
@@ -61,10 +60,10 @@ async def tell(caller: Calling, name: str, told: OneOrMany) -> Response:
     """Tell the rewards of decisions, all or none; to tell the same again changes nothing."""
     rewards = told.rewards if isinstance(told, ToldMany) else [told]
     check_size(caller, len(rewards), "rewards")
-    telling = Telling([(each.id, each.reward) for each in rewards])
-    await caller.queue(name, telling)
-    caller.service.metrics.rewards.inc(telling.new)
-    return answer({"told": len(telling.numbered), "new": telling.new})
+    batched = batch.Tell([(each.id, each.reward) for each in rewards])
+    await caller.queue(name, batched)
+    caller.service.metrics.rewards.inc(batched.new)
+    return answer({"told": len(batched.numbered), "new": batched.new})
 
 
 @router.post("/correct", response_model=Corrected, openapi_extra=needs("admin"))
