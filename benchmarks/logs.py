@@ -1,6 +1,7 @@
 """Logs at size: how fast, and in how much memory, they are evaluated, diagnosed and imported.
 
     python benchmarks/logs.py --rows 10000000
+    python benchmarks/logs.py --quick    # 20,000 decisions, once
 
 A log of this many decisions is written to a folder of Parquet files, one million in each, by a
 system whose chances change all the time. Then, each in a process of its own and in turns:
@@ -172,7 +173,10 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=TASKS)
     parser.add_argument("--folder", type=Path, help="where a log was written before, or will be")
     parser.add_argument("--serve", choices=TASKS, help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="20,000 decisions, one turn")
     options = parser.parse_args()
+    if options.quick:
+        options.rows, options.turns = 20_000, 0
     if options.serve:
         serve(options.serve, options.folder)
         return

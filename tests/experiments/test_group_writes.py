@@ -37,15 +37,15 @@ def test_together_as_one_after_the_other(kind, monkeypatch):
         {},
     ]
     for _ in range(3):
-        asks = [Ask(**{**call, "idempotency_key": None}) for call in calls]
+        asks = [Ask(**call) for call in calls]
         sizes = count_appends(together, monkeypatch)
         together.submit(asks)
         assert sizes == [9]
         monkeypatch.undo()
         decided = []
         for call in calls:
-            asked = apart.ask_many(**{"n": 1, **call, "idempotency_key": None})
-            decided += asked if isinstance(asked, list) else [asked]
+            asked = apart.ask_many(**{"n": 1, **call})
+            decided += asked
         got = [decision for ask in asks for decision in ask.result()]
         assert [each.arm for each in got] == [each.arm for each in decided]
         assert [each.probability for each in got] == [each.probability for each in decided]

@@ -131,7 +131,7 @@ def test_many_decisions_at_once(client):
     slate = client.ask("many", n=3, distinct=True).json()["decisions"]
     assert len({decision["arm"] for decision in slate}) == 3
     data = problem(client.ask("many", n=5, distinct=True), 422, "invalid")
-    assert data["errors"][0]["where"] == "n"
+    assert data["errors"][0]["argument"] == "n"
 
 
 def test_rewards_are_told_all_or_none(client):
@@ -166,7 +166,7 @@ def test_contexts(client):
     [decision] = client.ask("crowd", context={"night": 1, "age": 0.3}).json()["decisions"]
     assert client.tell(decision, 1.0, "crowd").status_code == 200
     data = problem(client.ask("crowd"), 422, "invalid")
-    assert data["errors"][0]["where"] == "context"
+    assert data["errors"][0]["argument"] == "context"
     [again] = client.ask("crowd", context=[0.3, 1]).json()["decisions"]
     assert again["id"] != decision["id"]
     log = client.get("/v1/experiments/crowd/log").text.splitlines()

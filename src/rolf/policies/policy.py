@@ -292,14 +292,14 @@ class Policy(ShowsBeliefs, LearnsHistory):
             if key not in self._pending:
                 raise self._cannot_tell(key)
             if key in seen:
-                raise AlreadyTold(f"decision {key!r} comes twice in one batch")
+                raise AlreadyTold(f"decision {key!r} comes twice in one batch", key)
             seen.add(key)
 
-    def _cannot_tell(self, key: object) -> Exception:
-        tag, _, number = str(key).rpartition("-")
+    def _cannot_tell(self, key: str) -> Exception:
+        tag, _, number = key.rpartition("-")
         if tag == self._tag and number.isdecimal() and 0 < int(number) <= self._issued:
-            return AlreadyTold(f"decision {key!r} has been told its reward already")
-        return UnknownDecision(f"decision {key!r} was not issued by this policy")
+            return AlreadyTold(f"decision {key!r} has been told its reward already", key)
+        return UnknownDecision(f"decision {key!r} was not issued by this policy", key)
 
     @property
     def waiting(self) -> list[str]:

@@ -16,9 +16,9 @@ from rolf import __version__
 from rolf.errors import RolfError
 from rolf.service.demo import Demo
 from rolf.service.dependencies import Service
-from rolf.service.http import handlers
 from rolf.service.http.compression import Compression
 from rolf.service.http.errors import Problem
+from rolf.service.http.handlers import on_error
 from rolf.service.http.metrics import Metrics
 from rolf.service.http.middleware import Front
 from rolf.service.http.openapi import describe
@@ -79,9 +79,6 @@ def create_app(settings: Settings, *, demo: bool = False) -> App:
         app.include_router(group.router)
     if operations.PAGE.is_dir():
         app.mount("/static", StaticFiles(directory=operations.PAGE))
-    app.add_exception_handler(Problem, handlers.on_problem)
-    app.add_exception_handler(RolfError, handlers.on_problem)
-    app.add_exception_handler(RequestValidationError, handlers.on_invalid)
-    app.add_exception_handler(HTTPException, handlers.on_http)
-    app.add_exception_handler(Exception, handlers.on_bug)
+    for kind in (Problem, RolfError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, on_error)
     return app

@@ -11,12 +11,13 @@ from fastapi import Depends, HTTPException, Request, Response
 from fastapi.routing import APIRoute
 from pydantic_core import from_json
 
+from rolf.errors import InvalidArgument
 from rolf.experiments.batch import Ask, Tell
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.storage.contract import Key
 from rolf.service.auth import FORM, LOCAL, Scope, allows, check_key
 from rolf.service.batching import Desk, Known
-from rolf.service.http.errors import Problem, invalid
+from rolf.service.http.errors import Problem
 from rolf.service.http.metrics import Metrics
 from rolf.service.http.middleware import Visit
 from rolf.service.limits import Buckets
@@ -174,8 +175,8 @@ class Route(APIRoute):
             service.refuse_at_once(request.headers.get("authorization"))
             for name in request.query_params if request.scope["query_string"] else ():
                 if name not in known:
-                    words = f"there is no such parameter; known are {', '.join(sorted(known))}"
-                    raise invalid(f"query.{name}", words if known else "there are no parameters")
+                    words = f"one of {', '.join(sorted(known))}" if known else "none at all"
+                    raise InvalidArgument("the names of parameters", name, words)
             if not takes_body:
                 plain: Response = await handle(request)
                 return plain

@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Response
 
-from rolf.errors import RolfError
+from rolf.errors import InvalidArgument, RolfError
 from rolf.experiments.database import delete_experiment
 from rolf.experiments.experiment import Experiment
 from rolf.service.dependencies import Calling, Route, answer, needs
-from rolf.service.http.errors import Problem, invalid
+from rolf.service.http.errors import Problem
 from rolf.service.open_experiments import unknown
 from rolf.service.schemas.requests import ArmRow, Creation, Details, Paused, Summaries, Table, Who
 
@@ -89,7 +89,7 @@ def remove_experiment(caller: Calling, name: str, confirm: Annotated[str, Query(
     caller.check(name)
     handles = caller.service.handles
     if confirm != name:
-        raise invalid("query.confirm", "must be the name of the experiment")
+        raise InvalidArgument("confirm", confirm, f"the name of the experiment, {name!r}")
     if handles.store.record(name) is None:
         raise unknown(name)
     delete_experiment(handles.url, name, confirm=confirm)
@@ -147,7 +147,8 @@ def details(experiment: Experiment) -> dict[str, Any]:
 def table_of(caller: Any, arms: list[ArmRow] | None, features: Table | None) -> Any:
     """The table of arms that a request has: as rows with names, or as numbers."""
     if (arms is None) == (features is None):
-        raise invalid("body", "either arms or features is needed")
+        found = "neither" if arms is None else "both"
+        raise InvalidArgument("arms, features", found, "one of them")
     rows: list[Any] = arms if arms is not None else features or []
     most = caller.service.settings.max_batch
     if len(rows) > most:
