@@ -32,7 +32,7 @@ def test_together_as_one_after_the_other(kind, monkeypatch):
         {},
         {"n": 3},
         {"available": [1, 2]},
-        {"idempotency_key": "a"},
+        {},
         {"n": 2, "distinct": True},
         {},
     ]

@@ -246,7 +246,7 @@ def test_a_deleted_experiment_is_not_one_in_which_nothing_waits(url):
 @pytest.mark.parametrize("most", WRONG, ids=repr)
 def test_numbers_that_are_refused(most):
     experiment = create_experiment(make_url("memory"))
-    with pytest.raises(InvalidArgument, match="most") as caught:
+    with pytest.raises(InvalidArgument, match="limit") as caught:
         experiment.pending(most)
     assert f"from 1 to {LATEST}" in str(caught.value)
 

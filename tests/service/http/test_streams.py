@@ -117,7 +117,7 @@ def test_a_bug_is_no_news_for_clients(monkeypatch, caplog):
         def broken(*_, **__):
             raise ZeroDivisionError("rolf_secret in /etc/shadow")
 
-        monkeypatch.setattr("rolf.experiments.experiment.Experiment.arms", broken)
+        monkeypatch.setattr("rolf.experiments.experiment.Experiment.arm_table", broken)
         monkeypatch.setattr("rolf.experiments.experiment.Experiment.submit", broken)
         for answer in (client.get("/v1/experiments/one/arms"), client.ask()):
             problem(answer, 500, "internal")
