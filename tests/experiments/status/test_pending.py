@@ -297,12 +297,12 @@ def test_answers_that_took_long_are_given_again(client, monkeypatch):
 def test_a_route_with_a_wrong_number(client, most):
     answer = client.get("/v1/experiments/mine/waiting", params={"most": most})
     (error,) = problem(answer, 422, "invalid")["errors"]
-    assert error["where"] == "query.most"
+    assert error["argument"] == "most"
 
 
 def test_a_route_with_other_parameters_or_names(client):
     answer = client.get("/v1/experiments/mine/waiting", params={"least": 1})
-    assert "known are most" in problem(answer, 422, "invalid")["detail"]
+    assert "wanted one of most" in problem(answer, 422, "invalid")["detail"]
     problem(client.get("/v1/experiments/nobody/waiting"), 404, "not-found")
 
 
