@@ -143,7 +143,7 @@ def size(url: str, name: str, decisions: int, policy: str) -> None:
     opened = time.perf_counter() - start
     status = again.status()
     assert (status.asked, status.told) == (decisions, decisions)
-    same = again._replica.dump() == experiment._replica.dump()
+    same = again.synced.replica.dump() == experiment.synced.replica.dump()
     print(
         f"{name:11} {policy}, {decisions} rewarded decisions: opened in {opened:.3f} s, rebuilt in "
         f"{rebuilt:.1f} s, snapshot {'equal' if same else 'DIFFERENT'}",
@@ -228,7 +228,7 @@ def many_arms(url: str, policy: str, arms: int, size: int = 20) -> None:
         experiment.status()
         times.append(time.perf_counter() - start)
     seconds = float(np.median(times[1:]))
-    snapshot = len(experiment._replica.dump().state)
+    snapshot = len(experiment.synced.replica.dump().state)
     print(
         f"{policy:11} {arms} arms, {size} features: status in {seconds:.2f} s, "
         f"snapshot of {snapshot / 1e6:.1f} MB",

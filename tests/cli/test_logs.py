@@ -65,7 +65,9 @@ def test_an_analyst_starts_from_a_log_of_clicks(files, tmp_path, kind):
     assert "400 rounds of history" in run("status", url, "shop")
     with rolf.open_experiment(url, "shop") as experiment:
         experiment.ask_many(30)
-        assert experiment._replica.state.clock.tolist()[1] == 8  # of two rounds per arm, none left
+        assert (
+            experiment.synced.replica.state.clock.tolist()[1] == 8
+        )  # of two rounds per arm, none left
 
 
 def test_history_for_an_experiment_that_exists(files, tmp_path):

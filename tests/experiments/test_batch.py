@@ -104,8 +104,8 @@ def test_errors_stay_with_their_own(url):
 def test_late_rewards_replace_default_ones(url, monkeypatch):
     experiment = new(url, reward_after=timedelta(seconds=60), default_reward=0.5)
     (decision,) = experiment.ask_many(1)
-    now = experiment._now()
-    monkeypatch.setattr(experiment, "_now", lambda: now + 100.0)
+    now = experiment.synced.now()
+    monkeypatch.setattr(experiment.synced, "now", lambda: now + 100.0)
     tell = Tell([(decision, 2.0)])
     experiment.submit([Ask()], [tell])  # the ask gives the default reward first
     assert tell.result() == 1

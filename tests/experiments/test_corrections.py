@@ -52,7 +52,7 @@ def believed(experiment):
     arms = experiment.status(**extra).arms
     shown = [[arm.plays, arm.told, arm.estimate, arm.low, arm.high] for arm in arms]
     chances = experiment.probabilities(**extra)
-    state = {path: array.copy() for path, array in arrays(experiment._replica.state)}
+    state = {path: array.copy() for path, array in arrays(experiment.synced.replica.state)}
     return np.array(shown, dtype=np.float64), chances, state
 
 
@@ -72,7 +72,7 @@ def test_the_state_is_that_of_a_log_which_was_right_from_the_start(name, size, p
     assert current_state(watching) == current_state(wrong) == folded_state(wrong)
     wrong.snapshot()
     again = rolf.open_experiment(url, "one")
-    assert again._live.snapshot_upto == again._replica.last
+    assert again.synced.snapshot_upto == again.synced.replica.last
     assert current_state(again) == folded_state(wrong)
     if size == "gross" and name not in ("kl-ucb", "beta-ts"):  # which accept no gross mistakes
         assert all((got[2][path] == array).all() for path, array in expected[2].items())
@@ -161,7 +161,7 @@ def test_no_more_corrections_than_the_log_can_number(monkeypatch):
 def test_default_and_late_rewards(url):
     experiment = create_experiment(url, policy="rolf-bayes", reward_after=10.0, default_reward=0.1)
     now = 0.0
-    experiment._now = lambda: now
+    experiment.synced.now = lambda: now
     experiment.tell_many([(each, 0.3 * place) for place, each in enumerate(experiment.ask_many(6))])
     late, lost = experiment.ask_many(2)
     now = 20.0
@@ -200,7 +200,7 @@ def test_corrections_between_snapshots_arms_and_history(url, name, monkeypatch):
         if step % 15 == 0:
             assert current_state(experiment) == current_state(other) == folded_state(other)
     again = rolf.open_experiment(url, "one")
-    assert again._live.snapshot_upto > 0
+    assert again.synced.snapshot_upto > 0
     assert current_state(again) == current_state(other) == folded_state(other)
     experiment.rebuild()
     assert current_state(experiment) == folded_state(other)
@@ -209,12 +209,12 @@ def test_corrections_between_snapshots_arms_and_history(url, name, monkeypatch):
 def test_a_snapshot_from_before_a_correction_is_replaced(url, monkeypatch):
     monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 20)
     experiment, decision, right = played(url, "drlasso", 0.5, 3)
-    assert experiment._store.snapshot(experiment.record.id).upto > 20
+    assert experiment.synced.store.snapshot(experiment.record.id).upto > 20
     experiment.correct(decision, right, "half too much")
     again = rolf.open_experiment(url, "one")
-    assert again._live.snapshot_upto == again._replica.last
+    assert again.synced.snapshot_upto == again.synced.replica.last
     third = rolf.open_experiment(url, "one")
-    assert third._live.rows_since_snapshot == 0
+    assert third.synced.rows_since_snapshot == 0
     assert current_state(third) == current_state(experiment) == folded_state(experiment)
 
 
@@ -255,12 +255,12 @@ def test_a_fold_that_fails_is_made_up_for(monkeypatch):
         raise StorageUnavailable("others keep it locked")
 
     with monkeypatch.context() as patch:
-        patch.setattr(other._live, "fold", locked)
+        patch.setattr(other.synced, "fold", locked)
         for _ in range(2):
             with pytest.raises(StorageUnavailable):
                 other.status()
     other.ask()
     other.snapshot()
     with rolf.open_experiment(url, "one") as again:
-        assert again._live.snapshot_upto > 0
+        assert again.synced.snapshot_upto > 0
         assert current_state(again) == current_state(other) == folded_state(experiment)

@@ -81,7 +81,7 @@ def test_features_are_corrected(url):
     corrected[2] = [1.0, 2.0, 3.0]
     experiment.update_features({2: corrected[2]})
     fresh = rolf.LinUCB(corrected)
-    belief = experiment._replica.state.belief
+    belief = experiment.synced.replica.state.belief
     fresh._state.belief.counts[:] = belief.counts
     fresh._state.belief.sums[:] = belief.sums
     rebuild(fresh.params, fresh._state)
@@ -189,7 +189,7 @@ def test_arms_counts_and_log(url):
 def test_counting_expires_nothing():
     experiment = create_experiment(make_url("memory"), policy="ucb", reward_after=10.0)
     now = 0.0
-    experiment._now = lambda: now
+    experiment.synced.now = lambda: now
     decision = experiment.ask()
     now = 100.0
     experiment.counts()

@@ -160,7 +160,7 @@ def test_a_database_that_fails_is_everybodys_error(monkeypatch):
     def fail(*_):
         raise StorageUnavailable("gone for a moment")
 
-    monkeypatch.setattr(experiment._store, "append", fail)
+    monkeypatch.setattr(experiment.synced.store, "append", fail)
     asks, tells = [Ask(), Ask()], [Tell({decision.id: 1.0})] * 2
     experiment.submit(asks)
     experiment.submit(tells=tells)

@@ -72,7 +72,7 @@ def test_an_experiment_continues_after_an_interrupt(shared_url, what, contended)
         one.tell(waiting, 1.0)
         told += 2
         one.estimates()
-        assert sum(one._replica.told) == told
+        assert sum(one.synced.replica.told) == told
     assert line > 20
     assert one.status().asked == len({row.number for row in rows_of(one)})
     assert two.status() == one.status()
@@ -81,13 +81,13 @@ def test_an_experiment_continues_after_an_interrupt(shared_url, what, contended)
 
 def test_an_interrupt_of_compiled_code_counts_as_one(url):
     experiment = create_experiment(url, policy="ucb")
-    choose = experiment._replica.choose
+    choose = experiment.synced.replica.choose
 
     def broken(*_):
-        experiment._replica.choose = choose
+        experiment.synced.replica.choose = choose
         raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
 
-    experiment._replica.choose = broken
+    experiment.synced.replica.choose = broken
     with pytest.raises(KeyboardInterrupt):
         experiment.ask()
     play(experiment, 2)

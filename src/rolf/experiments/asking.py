@@ -30,7 +30,7 @@ class Asks(Part):
             written |= self._decide(waiting, rewards)
             rewards = ()
         if caught_up:  # otherwise this has taken long enough
-            self._live.snapshot_if_due()
+            self.synced.snapshot_if_due()
         return written
 
     def _decide(self, waiting: list[Ask], rewards: Sequence[Row] = ()) -> bool:
@@ -39,7 +39,7 @@ class Asks(Part):
         made: list[tuple[Ask, list[Row]]] = []
         doubtful = False  # as long as nothing is in the way, requests are taken to be new
         added: Sequence[Row] = ()
-        store, record = self._store, self._record
+        store, record = self.synced.store, self._record
 
         def next_rows() -> list[Row]:
             nonlocal doubtful, added
@@ -52,8 +52,8 @@ class Asks(Part):
             doubtful = True
             rows: list[Row] = []
             taken = set()
-            characters, number, now = 0, self._replica.issued + 1, self._now()
-            with self._replica.ahead():
+            characters, number, now = 0, self.synced.replica.issued + 1, self.synced.now()
+            with self.synced.replica.ahead():
                 for ask in waiting:
                     request = ask.request
                     room = PART - len(rows) - (0 if request is None else ask.count)
@@ -84,16 +84,16 @@ class Asks(Part):
                         taken.add(request.numbers[0])
             return [*rows, *added]
 
-        self._live.write(next_rows)
+        self.synced.write(next_rows)
         for ask, rows in made:
-            self._live.remember(rows)
+            self.synced.remember(rows)
             ask.decisions += [self._decision(row) for row in rows]
             ask.chosen += [row.arm for row in rows]
             ask.new += sum(row.seq == 0 for row in rows)  # others were read from the log
         return bool(added)
 
     def _choose(self, ask: Ask, number: int, most: int, now: float) -> list[Row]:
-        replica = self._replica
+        replica = self.synced.replica
         positions = replica.roster.available(ask.available)
         wanted = ask.count - len(ask.decisions)
         if ask.distinct:
@@ -108,13 +108,13 @@ class Asks(Part):
 
     def _logged_features(self, table: FloatArray, context: Any) -> str | None:
         """What a decision has to record: its context, or the features of all arms, if they vary."""
-        policy = self._replica.policy
+        policy = self.synced.replica.policy
         if policy.context is not None:
             return json.dumps({"context": policy.context.vector(context).tolist()})
         return json.dumps(table.tolist()) if policy.varying else None
 
     def _decision(self, row: Row) -> Decision:
-        labels = self._replica.roster.arms.labels
+        labels = self.synced.replica.roster.arms.labels
         chance = math.nan if row.probability is None else row.probability
         id = self._record.decision_id(row.number)
         return Decision(id, labels[row.arm], chance, labels[row.greedy], bool(row.matched))

@@ -29,7 +29,7 @@ class Beliefs(Part):
 
     @property
     def _arms(self) -> Arms:
-        return self._replica.roster.arms
+        return self.synced.replica.roster.arms
 
     def estimates(self, *, features: Any = None, context: Any = None) -> Any:
         """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
@@ -37,11 +37,11 @@ class Beliefs(Part):
             return self._arms.labelled(self._estimates(features, context))
 
     def _estimates(self, features: Any, context: Any) -> FloatArray:
-        params, table = self._replica.policy.params, self._round_features(features, context)
-        return np.array(estimate(params, self._replica.state, table))
+        params, table = self.synced.replica.policy.params, self._round_features(features, context)
+        return np.array(estimate(params, self.synced.replica.state, table))
 
     def _round_features(self, features: Any, context: Any) -> FloatArray:
-        policy = self._replica.policy
+        policy = self.synced.replica.policy
         if policy.varying and policy.context is None and context is None:
             return self._arms.round_features(features)  # whose arms may have names
         return policy._round_features(features, context)
@@ -106,9 +106,9 @@ class Beliefs(Part):
             return self._arms.labelled(chances_of_best(known, self._arms.count, arms, draws))
 
     def _posterior_policy(self) -> PosteriorPolicy:
-        policy = self._replica.policy
+        policy = self.synced.replica.policy
         if not isinstance(policy, PosteriorPolicy):
-            raise no_posterior(self._replica.record.policy)
+            raise no_posterior(self.synced.replica.record.policy)
         return policy
 
     def status(
@@ -134,7 +134,7 @@ class Beliefs(Part):
             last = replica.last
         outcomes = None
         if timeline:
-            rows = log_rows(self._store, self._record, 0, last)
+            rows = log_rows(self.synced.store, self._record, 0, last)
             outcomes = read_outcomes(Roster.loads(self._record.features), rows)
         with interrupts_recognised():  # asks need not wait for this
             return status_from(self._record.name, view, control, outcomes)

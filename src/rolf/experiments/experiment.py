@@ -43,14 +43,13 @@ class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Ser
 
     def __init__(self, store: Store, record: Record, *, new: bool = False) -> None:
         close_abandoned()
-        self._store = store
         self._record = record
         self._new = new  # whether it was created just now, by the one who opens it
         self._lock = threading.RLock()
         self._closed = False
         self._unfinished = False  # whether a call has begun and not ended
-        self._now = store.now
-        self._live = LiveReplica(store, record, new=new)
+        #: this process's replica of the log, for servers and tests
+        self.synced = LiveReplica(store, record, new=new)
         notice_forks(self)
 
     @property
@@ -73,9 +72,9 @@ class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Ser
         with self._lock:
             self._check_open()
             if self._unfinished:
-                self._live.fold()
+                self.synced.fold()
             else:
-                self._live.fold_if_reconnected()
+                self.synced.fold_if_reconnected()
             self._unfinished = True
             try:
                 with interrupts_recognised():
@@ -190,11 +189,11 @@ class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Ser
         after, default = self._record.reward_after, self._record.default_reward
         if after is None or default is None:
             return True
-        self._live.sync()
-        now, end = self._now(), time.monotonic() + EXPIRY_TIME
-        while due := self._replica.due(now - after, EXPIRY_PART):
-            self._live.expire(due, default, now)
-            self._live.sync()
+        self.synced.sync()
+        now, end = self.synced.now(), time.monotonic() + EXPIRY_TIME
+        while due := self.synced.replica.due(now - after, EXPIRY_PART):
+            self.synced.expire(due, default, now)
+            self.synced.sync()
             if time.monotonic() > end:
                 return False
         return True
@@ -205,7 +204,11 @@ class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Ser
         """All decisions with their rewards, in their order."""
         with self.current(defaults=False) as replica:
             context, roster, last = replica.policy.context, replica.roster, replica.last
-        rows = [Row(*row) for row in log_rows(self._store, self._record, 0, last)] if last else []
+        rows = (
+            [Row(*row) for row in log_rows(self.synced.store, self._record, 0, last)]
+            if last
+            else []
+        )
         return logged_decisions(rows, self._record, roster, context)
 
     # --- snapshots ---
@@ -213,13 +216,13 @@ class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Ser
     def snapshot(self) -> None:
         """Save the state, so that opening need not fold the log. Also happens by itself."""
         with self._exclusive():
-            self._live.sync()
-            self._live.save()
+            self.synced.sync()
+            self.synced.save()
 
     def rebuild(self) -> None:
         """Discard the saved state, fold the whole log again and save the result."""
         with self._exclusive():
-            self._live.rebuild()
+            self.synced.rebuild()
 
     # --- the end ---
 
@@ -229,20 +232,20 @@ class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Ser
         ``rolf restore`` puts it into another database; it can also be opened where it is.
         """
         self._check_open()
-        back_up(self._store, path, [self.name])
+        back_up(self.synced.store, path, [self.name])
 
     def delete(self, *, confirm: str) -> None:
         """Delete the experiment with all its decisions and rewards; ``confirm`` is its name."""
         if confirm != self.name:
             raise InvalidArgument("confirm", confirm, f"the experiment's name, {self.name!r}")
         with self._exclusive():
-            self._store.delete(self._record.id)
+            self.synced.store.delete(self._record.id)
 
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
             self._closed = True
-            self._store.close()
+            self.synced.store.close()
         close_abandoned()
 
     def __enter__(self) -> Experiment:
@@ -253,10 +256,10 @@ class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Ser
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):  # by the garbage collector, in any thread
-            _abandoned.append(self._store)
+            _abandoned.append(self.synced.store)
 
     def __repr__(self) -> str:
-        asked, told = sum(self._replica.asked), sum(self._replica.told)
+        asked, told = sum(self.synced.replica.asked), sum(self.synced.replica.told)
         return f"<Experiment {self.name!r}: {self.policy}, {asked} asked, {told} told>"
 
 

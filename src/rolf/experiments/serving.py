@@ -35,12 +35,12 @@ def in_thread(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
 class Served:
     """The part of an experiment that is for servers."""
 
-    _replica: Any
+    synced: Any
     _record: Record
 
     def warm_up(self) -> None:
         """Compile, or load, what ``ask``, ``tell`` and ``status`` call, before anybody waits."""
-        warm_up(self._replica.policy)
+        warm_up(self.synced.replica.policy)
 
     def __reduce__(self) -> NoReturn:
         raise ExperimentError(

@@ -34,13 +34,13 @@ class Rewards(Part):
         together = combined(tells)
         if len(tells) > 1 and together:
             try:
-                recorded(tells, self._live.tell(together, self._now()))
+                recorded(tells, self.synced.tell(together, self.synced.now()))
                 return
             except DecisionError:  # nothing was recorded: find out whose it is
                 pass
         for tell in tells:
             try:
-                tell.new = len(self._live.tell(tell.numbered, self._now()))
+                tell.new = len(self.synced.tell(tell.numbered, self.synced.now()))
             except DecisionError as error:
                 tell.error = error
 
@@ -50,7 +50,7 @@ class Rewards(Part):
         numbered: dict[int, float] = {}
         try:
             for decision, reward in pairs:
-                value = self._replica.policy._number(reward)
+                value = self.synced.replica.policy._number(reward)
                 number = self._decision_number(decision)
                 if numbered.setdefault(number, value) != value:
                     raise already_told(self._record, number, numbered[number], value)
@@ -72,13 +72,13 @@ class Rewards(Part):
             reward: the right one.
             reason: why the other one was wrong.
         """
-        value = self._replica.policy._number(reward)
+        value = self.synced.replica.policy._number(reward)
         number = self._decision_number(decision)
         good = isinstance(reason, str) and reason.strip() and is_text(reason)
         if not good or len(reason) > MAX_REASON:
             raise InvalidArgument("reason", reason, f"some text, up to {MAX_REASON} characters")
         with self._exclusive():
-            self._live.correct(number, value, reason, self._now())
+            self.synced.correct(number, value, reason, self.synced.now())
 
     def _decision_number(self, decision: Decision | str) -> int:
         id = decision.id if isinstance(decision, Decision) else decision

@@ -25,7 +25,7 @@ class Together(Asks, Rewards):
         try:
             with self._exclusive():
                 together = combined(good)
-                rows = self._live.recent_rewards(together, self._now()) if asks else []
+                rows = self.synced.recent_rewards(together, self.synced.now()) if asks else []
                 if good and not rows:
                     self._tell(good)
                 written = bool(asks) and self._ask(asks, rows)

@@ -37,7 +37,7 @@ class LogContract:
 
     def test_rows_are_appended_in_order_all_or_none(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
-        store, id = experiment._store, experiment.record.id
+        store, id = experiment.synced.store, experiment.record.id
         rows = [decision_row(number) for number in (1, 2, 3)]
         assert store.append(id, rows[:2]) == 2
         assert store.append(id, rows[1:]) is None  # the number of the first is taken
@@ -57,7 +57,7 @@ class LogContract:
 
     def test_a_decision_gets_one_reward_and_one_more_for_the_default(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
-        store, id = experiment._store, experiment.record.id
+        store, id = experiment.synced.store, experiment.record.id
         one, two = decision_row(1), decision_row(2)
         change = Row(0, CHANGE, 1, 5.0, features='{"retire": [0]}')
         assert store.append(id, [one, two, change]) == 3
@@ -81,7 +81,7 @@ class LogContract:
 
     def test_histories_and_corrections_have_places_of_their_own(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
-        store, id = experiment._store, experiment.record.id
+        store, id = experiment.synced.store, experiment.record.id
         change = Row(0, CHANGE, 1, 5.0, features='{"retire": [0]}')
         history = Row(0, HISTORY, 1, 5.0, features="{}")
         reward = decision_row(1).rewarded(REWARD, 1.5, 6.0)
@@ -103,7 +103,7 @@ class LogContract:
 
     def test_values_come_back_to_the_last_bit(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
-        store, id = experiment._store, experiment.record.id
+        store, id = experiment.synced.store, experiment.record.id
         numbers = [1e-300, -1e99, 0.1 + 0.2, float(np.nextafter(1.0, 2.0)), 2.0**-1074, 0.0]
         rows = [
             Row(0, DECISION, 2**53 - place, value, 5, 1 / 3, 4, 3, False, 3, 'ä"\\ \n{}', value)
@@ -118,7 +118,7 @@ class LogContract:
         experiment = create_experiment(url, policy="ucb")
         decisions = experiment.ask_many(2 * PART + 3)
         experiment.tell_many({each.id: 1.0 for each in decisions})
-        assert len(experiment._store.read(experiment.record.id, 0)) == PART
+        assert len(experiment.synced.store.read(experiment.record.id, 0)) == PART
         rows = rows_of(experiment)
         assert [row.seq for row in rows] == list(range(1, 4 * PART + 7))
         assert experiment.counts() == (2 * PART + 3, 2 * PART + 3)
@@ -126,7 +126,7 @@ class LogContract:
 
     def test_names_are_unique_and_hidden_ones_do_not_show(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
-        store, record = experiment._store, experiment.record
+        store, record = experiment.synced.store, experiment.record
         assert store.create(record) is None
         hidden = store.create(record._replace(name=import_name()))
         assert hidden is not None

@@ -136,7 +136,7 @@ class StorageContract(LogContract):
         ten_seconds = timedelta(seconds=10)
         experiment = create_experiment(url, default_reward=0.25, reward_after=ten_seconds)
         now = 1000.0
-        experiment._now = lambda: now
+        experiment.synced.now = lambda: now
         late, told, lost = experiment.ask_many(3)
         experiment.tell(told, 1.0)
         now += 9.0
@@ -148,7 +148,7 @@ class StorageContract(LogContract):
         status = experiment.status()
         assert (status.asked, status.told, status.defaults, status.pending) == (4, 1, 2, 1)
         other = rolf.open_experiment(url, "one")
-        other._now = lambda: now
+        other.synced.now = lambda: now
         assert other.status() == status
         other.tell(late, 0.75)
         other.tell(late, 0.75)
@@ -157,7 +157,7 @@ class StorageContract(LogContract):
         status = experiment.status()
         assert (status.told, status.defaults, status.pending) == (2, 1, 1)
         assert current_state(experiment) == folded_state(other)
-        counts = experiment._replica.state.belief.counts.sum()
+        counts = experiment.synced.replica.state.belief.counts.sum()
         assert counts == sum(each.matched for each in (late, told, lost))
         now += 100.0
         assert experiment.status().pending == 0
@@ -247,7 +247,7 @@ class StorageContract(LogContract):
         sums = np.zeros(ARMS)
         for decision in asked:
             sums[decision.arm] += told.get(decision.id, 0)
-        assert (handles[0]._replica.state.belief.sums == sums).all()
+        assert (handles[0].synced.replica.state.belief.sums == sums).all()
         for handle in handles:
             handle.close()
 
@@ -264,7 +264,7 @@ class StorageContract(LogContract):
         for thread in threads:
             thread.join()
         assert experiment.status().told == 80
-        assert experiment._replica.state.belief.counts.sum() == 80
+        assert experiment.synced.replica.state.belief.counts.sum() == 80
 
     # --- snapshots ---
 
@@ -274,18 +274,18 @@ class StorageContract(LogContract):
         monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 25)
         experiment = create_experiment(url)
         play(experiment, 60)
-        snapshot = experiment._store.snapshot(experiment.record.id)
+        snapshot = experiment.synced.store.snapshot(experiment.record.id)
         assert snapshot is not None
         assert folded_state(experiment, snapshot.upto) == snapshot
         again = rolf.open_experiment(url, "one")
-        assert again._live.snapshot_upto == snapshot.upto
+        assert again.synced.snapshot_upto == snapshot.upto
         assert current_state(again) == current_state(experiment) == folded_state(experiment)
         again.rebuild()
         assert current_state(again) == folded_state(experiment)
 
     def test_the_latest_snapshot_is_kept(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
-        store, id = experiment._store, experiment.record.id
+        store, id = experiment.synced.store, experiment.record.id
         assert store.snapshot(id) is None
         for snapshot in (Snapshot(4, "3", "a"), Snapshot(6, "3", "b"), Snapshot(6, "4", "c")):
             store.save(id, snapshot)
@@ -304,12 +304,12 @@ class StorageContract(LogContract):
             experiment.tell(experiment.ask(), rng.normal())
         other = rolf.open_experiment(url, "one")
         in_flight = experiment.ask(available=["a"])
-        belief = experiment._replica.state.belief
+        belief = experiment.synced.replica.state.belief
         counts, sums = belief.counts.copy(), belief.sums.copy()
         new = pandas.DataFrame(rng.normal(size=(2, 3)), index=["g", "h"])
         assert experiment.add_arms(new) == ["g", "h"]
         experiment.retire_arms(["a", "b"])
-        belief = experiment._replica.state.belief
+        belief = experiment.synced.replica.state.belief
         assert (belief.counts[:ARMS] == counts).all()
         assert (belief.sums[:ARMS] == sums).all()
         assert (belief.counts[ARMS:] == 0).all()

@@ -28,7 +28,7 @@ PAST_REWARDS = RNG.uniform(0.0, 1.0, 200)
 
 
 def past_features(experiment):
-    return {"features": FEATURES[PAST_ARMS]} if experiment._replica.policy.varying else {}
+    return {"features": FEATURES[PAST_ARMS]} if experiment.synced.replica.policy.varying else {}
 
 
 # --- forced exploration ------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_history_is_durable_and_exact(name, kind):
     extra = round_features(experiment)
     assert np.allclose(experiment.estimates(**extra), alone.estimates(**extra), atol=1e-9)
     assert current_state(other) == current_state(experiment) == folded_state(experiment)
-    assert experiment._replica.state.clock.tolist() == alone._state.clock.tolist()
+    assert experiment.synced.replica.state.clock.tolist() == alone._state.clock.tolist()
     play(other, 10)
     other.snapshot()
     experiment.learn(
@@ -114,7 +114,7 @@ def test_history_is_durable_and_exact(name, kind):
         **{name: rows[:9] for name, rows in past_features(experiment).items()},
     )
     again = rolf.open_experiment(url, "one")
-    assert again._live.snapshot_upto > 0
+    assert again.synced.snapshot_upto > 0
     assert current_state(again) == current_state(other) == folded_state(experiment)
     status = again.status(**extra)
     assert (status.asked, status.told, status.history) == (10, 10, 209)
@@ -236,10 +236,10 @@ def test_retired_and_new_arms_have_history_too(url):
 
 def test_rewards_that_expire_are_not_disturbed_by_history(url):
     experiment = create_experiment(url, policy="ucb", reward_after=10.0)
-    experiment._now = lambda: 0.0
+    experiment.synced.now = lambda: 0.0
     experiment.ask_many(2)
     experiment.learn([0, 1], [1.0, 1.0])
-    experiment._now = lambda: 20.0
+    experiment.synced.now = lambda: 20.0
     status = experiment.status()
     assert (status.defaults, status.pending, status.history) == (2, 0, 2)
 

@@ -51,7 +51,7 @@ def saved(url, rounds):
     experiment = create_experiment(url)
     play(experiment, rounds)
     experiment.snapshot()
-    store, id = experiment._store, experiment.record.id
+    store, id = experiment.synced.store, experiment.record.id
     return experiment, store, id, store.snapshot(id)
 
 
@@ -136,14 +136,14 @@ def test_rows_of_every_kind_fit_a_snapshot(url):
         lambda: experiment.resume(),
         lambda: experiment.ask(idempotency_key="b"),  # two minutes later
     ]
-    now = experiment._store.now
+    now = experiment.synced.store.now
     for step in steps:
-        experiment._now = lambda step=step: now() + 120.0 * (step is steps[-1])
+        experiment.synced.now = lambda step=step: now() + 120.0 * (step is steps[-1])
         step()
         experiment.snapshot()
-        snapshot = experiment._store.snapshot(experiment.record.id)
+        snapshot = experiment.synced.store.snapshot(experiment.record.id)
         again = rolf.open_experiment(url, "one")  # a warning would be an error
-        assert again._store.snapshot(experiment.record.id) == snapshot
+        assert again.synced.store.snapshot(experiment.record.id) == snapshot
         assert current_state(again) == folded_state(experiment)
     kinds = {row.kind for row in rows_of(experiment)}
     assert kinds == {REQUEST, DECISION, REWARD, DEFAULT, CHANGE, HISTORY, CORRECTION}

@@ -87,7 +87,7 @@ def test_batches_slates_keys_and_changes_of_the_arms(url):
 def test_default_rewards_end_the_waiting(url):
     experiment = create_experiment(url, default_reward=0.0, reward_after=60.0)
     now = 1000.0
-    experiment._now = lambda: now
+    experiment.synced.now = lambda: now
     old = experiment.ask_many(3)
     now = 1050.0
     new = experiment.ask_many(2)
@@ -153,7 +153,7 @@ def long_log(url, numbers, told=()):
     for number in numbers:
         row = decision_row(number)
         rows += [row, row.rewarded(REWARD, 1.0, 6.0)] if number in told else [row]
-    fill_experiment(short._store, short.record._replace(name="long", tag="long"), rows)
+    fill_experiment(short.synced.store, short.record._replace(name="long", tag="long"), rows)
     return rolf.open_experiment(url, "long")
 
 
@@ -163,13 +163,13 @@ def test_only_the_latest_thousand_are_looked_at(url, monkeypatch):
     told = set(range(1, count + 1)) - {early, *late}
     experiment = long_log(url, range(1, count + 1), told)
     calls = []
-    find = experiment._store.find
+    find = experiment.synced.store.find
 
     def counted(id, numbers):
         calls.append(numbers)
         return find(id, numbers)
 
-    monkeypatch.setattr(experiment._store, "find", counted)
+    monkeypatch.setattr(experiment.synced.store, "find", counted)
     found = experiment.pending()
     assert ids(found) == [f"long-{number}" for number in reversed(late)]
     assert found.decisions[0] == PendingDecision(f"long-{LATEST + 2}", 1, 0.5, 5.0)
@@ -214,14 +214,14 @@ def test_numbers_with_gaps():
 def test_what_is_told_meanwhile_fits_the_total(shared_url, monkeypatch):
     experiment, other = create_experiment(shared_url), create_experiment(shared_url)
     decisions = experiment.ask_many(3)
-    find = experiment._store.find
+    find = experiment.synced.store.find
 
     def late(id, numbers):
         other.tell(decisions[2], 1.0)
         other.ask()
         return find(id, numbers)
 
-    monkeypatch.setattr(experiment._store, "find", late)
+    monkeypatch.setattr(experiment.synced.store, "find", late)
     found = experiment.pending()
     assert ids(found) == [each.id for each in decisions[::-1]]
     assert found.total == 3

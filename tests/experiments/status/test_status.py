@@ -33,7 +33,7 @@ def test_counts_per_arm():
     url = make_url("memory")
     experiment = create_experiment(url, features=NAMED_FEATURES, policy="ucb", reward_after=10.0)
     now = 0.0
-    experiment._now = lambda: now
+    experiment.synced.now = lambda: now
     decisions = [experiment.ask(available=[arm]) for arm in "aaabbc"]
     for decision in decisions[:2] + decisions[3:4]:
         experiment.tell(decision, 2.0)
@@ -108,7 +108,7 @@ def test_rewards_of_any_size_that_is_accepted(name):
 
 
 def replica_of(experiment):
-    return experiment._replica
+    return experiment.synced.replica
 
 
 @every_policy
@@ -161,7 +161,7 @@ def test_every_interval_belongs_to_the_estimate_beside_it(name, clicks):
     data = json.loads(json.dumps(status.to_dict()))
     owner = data["posterior_of"]
     own = isinstance(replica_of(experiment).policy, PosteriorPolicy)
-    varying = experiment._replica.policy.varying
+    varying = experiment.synced.replica.policy.varying
     assert owner == (name if own else None if varying else "rolf-bayes")
     header, *rows = table(status)
     for arm in data["arms"]:
@@ -201,6 +201,6 @@ def test_rewards_whose_squares_are_too_large_for_a_posterior():
     experiment = create_experiment(make_url("memory"), policy="ucb")
     experiment.ask_many(3)
     for row, reward in zip(rows_of(experiment), (1.0, 1e145, 3.0), strict=True):
-        experiment._store.append(experiment.record.id, [row.rewarded(REWARD, reward, 5.0)])
+        experiment.synced.store.append(experiment.record.id, [row.rewarded(REWARD, reward, 5.0)])
     assert experiment.status().told == 3
     assert all(arm.low is None and arm.best is None for arm in experiment.status().arms)

@@ -174,7 +174,7 @@ def test_the_timeline_by_hand():
     url = make_url("memory")
     experiment = create_experiment(url, policy="ucb", reward_after=50.0, default_reward=-1.0)
     now = 0.0
-    experiment._now = lambda: now
+    experiment.synced.now = lambda: now
     decisions = []
     for number in range(40):
         now = float(number)
@@ -214,7 +214,7 @@ def test_a_timeline_without_decisions():
 
 def test_rows_after_the_captured_moment_do_not_count():
     experiment = played("ucb", *some_rewards(3, 40))
-    view = capture(experiment._replica)
+    view = capture(experiment.synced.replica)
     assert status_from("one", view).total_reward == experiment.status().total_reward
     status = experiment.status(timeline=True)
     assert sum(period.rewards for period in status.timeline) == status.told == 40

@@ -310,7 +310,7 @@ def test_what_is_deleted_meanwhile_is_not_copied_in_part(shared_url, tmp_path, m
     other = rolf.open_experiment(shared_url, "one")
     behind = rolf.open_experiment(shared_url, "one")
     experiment.ask_many(2 * PART)
-    read = experiment._store.read
+    read = experiment.synced.store.read
 
     def read_and_delete(*args):
         rows = read(*args)
@@ -320,7 +320,7 @@ def test_what_is_deleted_meanwhile_is_not_copied_in_part(shared_url, tmp_path, m
         return rows
 
     calls = []
-    monkeypatch.setattr(experiment._store, "read", read_and_delete)
+    monkeypatch.setattr(experiment.synced.store, "read", read_and_delete)
     with pytest.raises(UnknownExperiment, match="deleted"):
         experiment.backup(tmp_path / "backup.db")
     assert list(tmp_path.iterdir()) == []
@@ -335,10 +335,10 @@ def test_rows_that_vanish_from_the_beginning(shared_url):
     behind = rolf.open_experiment(shared_url, "one")
     experiment.ask_many(5)
     delete = "DELETE FROM rolf_log WHERE seq < 3 RETURNING 1"
-    experiment._store._change(lambda execute: execute(delete))
+    experiment.synced.store._change(lambda execute: execute(delete))
     with pytest.raises(UnusableStorage, match="row 3 follows row 0"):
         behind.status()
-    experiment._store._delete(experiment.record.id)
+    experiment.synced.store._delete(experiment.record.id)
     with pytest.raises(UnknownExperiment, match="deleted"):
         behind.status()
 
@@ -364,7 +364,7 @@ def test_a_damaged_experiment_can_be_deleted(shared_url):
     experiment = create_experiment(shared_url, policy="ucb")
     play(experiment, 3)
     change = "UPDATE rolf_log SET arm = 77 WHERE seq = 1 RETURNING 1"
-    experiment._store._change(lambda execute: execute(change))
+    experiment.synced.store._change(lambda execute: execute(change))
     with pytest.raises(UnusableStorage, match="damaged"):
         rolf.open_experiment(shared_url, "one")
     with pytest.raises(InvalidArgument, match="confirm"):

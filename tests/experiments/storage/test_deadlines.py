@@ -92,19 +92,19 @@ def test_what_a_silent_server_has_shown_is_read_again(server):
     """It may crash before it has written that to the disk."""
     experiment = create_experiment(server.url, "shown", policy="ucb", timeout=0.5)
     play(experiment, 3)
-    before = experiment._store.reconnects
+    before = experiment.synced.store.reconnects
     for attempt in range(before + 1, before + 3):
         with server.silent(), pytest.raises(StorageUnavailable):
             experiment.counts()
-        assert experiment._store.reconnects == attempt
+        assert experiment.synced.store.reconnects == attempt
         experiment.counts()
-        assert experiment._live._reconnects == attempt
+        assert experiment.synced._reconnects == attempt
 
 
 def test_a_contended_ask_waits_once(server):
     experiment = create_experiment(server.url, "turn", policy="ucb", timeout=1.0)
     experiment.ask()
-    experiment._live._contended = True
+    experiment.synced._contended = True
     start = time.monotonic()
     with server.silent(), pytest.raises(StorageUnavailable, match="no answer"):
         experiment.ask()
@@ -185,7 +185,7 @@ def test_more_threads_than_connections(monkeypatch):
     for thread in threads:
         thread.join(60)
     assert handles[0].status().told == 40
-    pool = handles[0]._store._pool
+    pool = handles[0].synced.store._pool
     assert len(pool._idle) <= 2
     assert not pool._busy
 
@@ -195,8 +195,8 @@ def test_experiments_share_connections():
     handles = [create_experiment(url, str(number), policy="ucb") for number in range(20)]
     for each in handles:
         play(each, 1)
-    pool = handles[0]._store._pool
-    assert all(each._store._pool is pool for each in handles)
+    pool = handles[0].synced.store._pool
+    assert all(each.synced.store._pool is pool for each in handles)
     assert len(pool._idle) == 1
     for each in handles[1:]:
         each.close()

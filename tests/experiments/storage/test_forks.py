@@ -264,7 +264,7 @@ def test_a_child_that_ends_does_not_end_a_backup():
 
 def test_a_signal_handler_that_forks_in_a_transaction():
     experiment = create_experiment(make_url("sqlite"), policy="ucb")
-    file, forked = experiment._store._file, []
+    file, forked = experiment.synced.store._file, []
 
     def insert(connection):
         connection.execute("UPDATE rolf_experiments SET seed = seed + 1")
@@ -277,7 +277,7 @@ def test_a_signal_handler_that_forks_in_a_transaction():
         connection.execute("UPDATE rolf_experiments SET seed = seed + 1")
 
     file.run(insert, 5.0, write=True)
-    assert experiment._store.record("one").seed == experiment.record.seed + 2
+    assert experiment.synced.store.record("one").seed == experiment.record.seed + 2
 
 
 def test_a_signal_handler_that_closes_and_ends():
@@ -288,4 +288,4 @@ def test_a_signal_handler_that_closes_and_ends():
         raise SystemExit
 
     with pytest.raises(SystemExit):
-        experiment._store._file.run(closed, 5.0, write=True)
+        experiment.synced.store._file.run(closed, 5.0, write=True)

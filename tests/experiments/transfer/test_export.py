@@ -173,7 +173,7 @@ def test_a_log_is_imported_with_its_arms(tmp_path):
     url = "memory://travel"
     experiment = create_experiment(url, features=LETTERS, policy="ucb", reward_after=10.0)
     now = 0.0
-    experiment._now = lambda: now
+    experiment.synced.now = lambda: now
     for _ in range(20):
         experiment.tell(experiment.ask(), 1.0)
     waiting = experiment.ask_many(3)
@@ -192,7 +192,9 @@ def test_a_log_is_imported_with_its_arms(tmp_path):
     assert status.defaults == 2
     assert [each.arm for each in status.arms] == [*"abcdef", "new"]
     assert [each.active for each in status.arms] == [True, False] + [True] * 5
-    assert np.allclose(again._replica.state.belief.sums, experiment._replica.state.belief.sums)
+    assert np.allclose(
+        again.synced.replica.state.belief.sums, experiment.synced.replica.state.belief.sums
+    )
     other = import_log(url, "other", file, policy="rolf-ridge", seed=9)
     assert other.policy == "rolf-ridge"
     with pytest.raises(InvalidArgument, match="default_reward"):

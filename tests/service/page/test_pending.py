@@ -139,7 +139,7 @@ def test_older_ones_are_counted(watch, experiment):
 def test_how_long_they_have_waited(watch, experiment):
     now = time.time()
     for seconds in (3 * 86_400 + 50, 2 * 3_600 + 50, 5 * 60 + 5, 20, -3_600):
-        experiment._now = lambda seconds=seconds: now - seconds
+        experiment.synced.now = lambda seconds=seconds: now - seconds
         experiment.ask()
     page = watch()
     summary(page).click()

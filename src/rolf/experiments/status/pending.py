@@ -77,9 +77,9 @@ class PendingDecisions(Part):
 
     def _unrewarded(self, numbers: Sequence[int], upto: int) -> list[Row]:
         """The decisions that had no reward when the log ended with this row, the latest first."""
-        rows = [Row(*values) for values in self._store.find(self._record.id, numbers)]
+        rows = [Row(*values) for values in self.synced.store.find(self._record.id, numbers)]
         if not rows:
-            check_exists(self._store, self._record)
+            check_exists(self.synced.store, self._record)
         rows = [row for row in rows if row.seq <= upto]
         rewarded = {row.number for row in rows if row.kind in (REWARD, DEFAULT)}
         found = [row for row in rows if row.kind == DECISION and row.number not in rewarded]

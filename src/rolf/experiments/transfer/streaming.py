@@ -23,7 +23,7 @@ def stream_log(experiment: Experiment, format: str) -> Iterator[str]:
     """The decisions made so far with their rewards: JSON lines, or CSV with a header."""
     with experiment.current() as replica:
         policy, roster, last = replica.policy, replica.roster, replica.last
-    record, store = experiment.record, experiment._store
+    record, store = experiment.record, experiment.synced.store
     header = True
     after = 0
     while after < last or header:

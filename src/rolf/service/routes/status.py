@@ -146,7 +146,7 @@ def _diagnosis(experiment: Experiment, level: float) -> dict[str, Any]:
         policy, roster, last = replica.policy, replica.roster, replica.last
     if policy.varying and policy.context is None:
         raise ExperimentError("features come with every ask, so arms have none to judge")
-    rows = log_rows(experiment._store, experiment.record, 0, last)
+    rows = log_rows(experiment.synced.store, experiment.record, 0, last)
     outcomes = read_outcomes(Roster.loads(experiment.record.features), rows)
     known = ~np.isnan(outcomes.rewards)
     if not known.any():
