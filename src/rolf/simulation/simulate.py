@@ -22,7 +22,8 @@ import numpy as np
 from rolf.checks import whole
 from rolf.environments.problem import Family, Problem
 from rolf.errors import InvalidArgument, RolfWarning
-from rolf.parallel import check_backend, completed, pickled
+from rolf.parallel import check_backend, completed
+from rolf.parallel.worker import pickled
 from rolf.policies.policy import Policy
 from rolf.progress import progress_bar
 from rolf.simulation.entries import Entry, describe_policies, read_policies
