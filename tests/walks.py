@@ -288,7 +288,7 @@ async def post(app: Any, path: str, body: object, key: str) -> Any:
 
 
 def markdown(walks: dict[str, Walk]) -> str:
-    """The walks as docs/engine.md shows them."""
+    """The walks as docs/reference/engine.md shows them."""
     lines = []
     for name, walk in walks.items():
         lines += [f"**{name}**: " + ", ".join(f"`{file[:-3]}`" for file in walk.files) + ".", ""]
@@ -305,7 +305,9 @@ def table(walks: dict[str, Walk]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--markdown", action="store_true", help="as docs/engine.md shows it")
+    parser.add_argument(
+        "--markdown", action="store_true", help="as docs/reference/engine.md shows it"
+    )
     parser.add_argument("--calls", metavar="WALK", help="who calls whom in one walk")
     options = parser.parse_args()
     recorded = record()

@@ -1,4 +1,4 @@
-"""What the choices that the paper leaves do to regret, for docs/policies.md and docs/results.md.
+"""What the choices that the paper leaves do to regret, for the pages on policies and results.
 
 RoLF-Ridge and RoLF-Lasso with one choice changed at a time, on scenario 1, case 1 of the paper: by
 how much cumulative regret after 1200 rounds changes, the mean of 400 runs and its standard error.

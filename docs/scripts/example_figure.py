@@ -1,4 +1,4 @@
-"""Draw the picture of docs/example.md by running the page.
+"""Draw the picture of docs/start/example.md by running the page.
 
 python docs/scripts/example_figure.py    # --quick: the same, but the picture is thrown away
 """
@@ -19,7 +19,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def main() -> None:
     images = read_mode(__doc__).images
-    code = "\n".join(BLOCK.findall((DOCS / "example.md").read_text()))
+    code = "\n".join(BLOCK.findall((DOCS / "start" / "example.md").read_text()))
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         exec(compile(code, "example.md", "exec"), {"__name__": "__main__"})

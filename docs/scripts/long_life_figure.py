@@ -1,4 +1,4 @@
-"""Draw the picture of docs/policies/rolf-bayes.md: regret over a million rounds.
+"""Draw the picture of docs/decide/policies/rolf-bayes.md: regret over a million rounds.
 
 python docs/scripts/long_life_figure.py    # some minutes; --quick: seconds
 """

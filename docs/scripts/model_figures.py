@@ -1,4 +1,4 @@
-"""The pictures of docs/model.md: what augmentation does with three arms.
+"""The pictures of docs/start/model.md: what augmentation does with three arms.
 
 Three advertisements: one has a picture, one a discount, one has both. The two features say which
 has what, so a linear model must believe that "both" is worth the sum of the others. Here it is

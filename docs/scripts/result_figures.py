@@ -1,4 +1,4 @@
-"""Draw the figures of docs/results.md: run the reproduction and copy its pictures.
+"""Draw the figures of docs/research/results.md: run the reproduction and copy its pictures.
 
 python docs/scripts/result_figures.py    # --quick: two of them, from short runs
 """

@@ -1,4 +1,4 @@
-"""The theory's penalties compared with the default, for docs/policies.md.
+"""The theory's penalties compared with the default, for docs/decide/policies.md.
 
 RoLF-Lasso with the penalties of the paper's consistency theorem and with the default, p, on the
 five problems of the paper: mean cumulative regret of 50 runs after 1200 rounds.

@@ -1,4 +1,4 @@
-"""Draw the picture of docs/policies/rolf-bayes.md: what it learns to believe about features.
+"""Draw the picture of docs/decide/policies/rolf-bayes.md: what it learns to believe about features.
 
 python docs/scripts/trust_figure.py    # --quick: two short runs
 """

@@ -100,6 +100,11 @@ ERRORS: list[tuple[type[RolfError], str]] = [
 ]
 
 
+class CutOff(Exception):
+    """An answer that has started cannot be finished; the connection is closed, so that what was
+    sent is not mistaken for the whole."""
+
+
 class Problem(Exception):
     """Something that a client is told about.
 
@@ -160,6 +165,11 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, DecisionError) and error.decision is not None:
         return Problem(slug, str(error), fields={"decision": error.decision})
     return Problem(slug, str(error))
+
+
+def unknown_experiment(name: str) -> UnknownExperiment:
+    """The error of an experiment that does not exist, or not for the caller."""
+    return UnknownExperiment(f"no experiment is called {name!r}")
 
 
 def invalid(error: InvalidArgument) -> Problem:
