@@ -267,8 +267,8 @@ def test_the_demo_changes_within_seconds():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--insecure-local", "--host", "0.0.0.0"], "--insecure-local is for this machine alone"),
-        (["--demo", "--host", "0.0.0.0"], "--insecure-local is for this machine alone"),
+        (["--insecure-local", "--host", "0.0.0.0"], "--insecure-local is only for this machine"),
+        (["--demo", "--host", "0.0.0.0"], "--insecure-local is only for this machine"),
         (["--demo", "--storage", "sqlite:///x.db"], "--demo has a database of its own"),
         (["--storage", "postgresql://me:secret@127.0.0.1:1/x"], "cannot be reached"),
         (["--storage", "memory://"], "keeps no API keys"),
