@@ -77,7 +77,7 @@ def in_engine(cls: type[rolf.Policy], problem: Problem, rounds: int) -> Callable
         policy = cls(problem.features, seed=0)
         rng = np.random.default_rng(0)
         start = time.perf_counter()
-        own = policy.params, policy._state, problem.params, everything, policy._rng
+        own = policy.params, policy.state, problem.params, everything, policy.rng
         loop(*own, rng, regret, 0, 0.0)
         return (time.perf_counter() - start) / rounds * 1e6
 

@@ -41,7 +41,7 @@ class PlugIn(NamedTuple):
 @shared
 def _bounds_of(known: Believed, width: float, now: Situation) -> tuple[FloatArray, FloatArray]:
     bonus = Bonus(width, 0.0, math.inf)
-    return upper_bounds(now.model, now.belief, known, now.waiting, bonus)
+    return upper_bounds(now.model, now.belief, known, now.pending, bonus)
 
 
 def _steady(bound: Steady, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:

@@ -271,7 +271,7 @@ def import_log(
     histories = history_rows(path, recorded.get("history", []), blank)
     if default_reward is not None:
         with default_reward_named():
-            blank._number(default_reward)
+            blank.check_reward(default_reward)
     with counting_bar(progress, stream.rows, f"importing {Path(path).name}") as count:
         log = LogRows(stream, roster, blank, histories, count)
         rows = _with_defaults(iter(log), default_reward, reward_after)

@@ -23,6 +23,7 @@ from rolf.errors import InvalidArgument, RolfError
 from rolf.estimators.contract import arm_totals
 from rolf.experiments.log.history import Past, checked_rewards, checked_source
 from rolf.experiments.storage.contract import DEFAULT, HISTORY, Row
+from rolf.policies.history import checked_probabilities
 from rolf.policies.policy import Policy
 
 #: fields of a correction in a file
@@ -91,7 +92,7 @@ def _entries(where: str, text: str) -> list[dict[str, Any]]:
 
 def _number(where: str, entry: Mapping[str, Any], field: str, policy: Policy) -> float:
     try:
-        return policy._number(entry[field])
+        return policy.check_reward(entry[field])
     except InvalidArgument as error:
         raise InvalidArgument(where, entry[field], error.wanted) from None
 
@@ -142,9 +143,9 @@ def _checked_past(learned: Mapping[str, Any], policy: Policy) -> Past:
         positions = past.rounds.positions
         if positions.dtype != np.int64 or not ((positions >= 0) & (positions < count)).all():
             raise InvalidArgument("rounds", "arms", "positions of arms")
-        columns = policy._typical_features().shape[1] if policy.varying else 0
+        columns = policy.typical_features().shape[1] if policy.varying else 0
         number_table(past.rounds.rows, "rounds", rows=positions.size, columns=columns)
-        policy._history_chances(past.rounds.chances, positions.size)
+        checked_probabilities(past.rounds.probabilities, positions.size, count)
         checked_rewards(policy, past.rounds.rewards, positions.size)
         past = past._replace(totals=arm_totals(count, past.rounds, past.totals.level))
     past.check_fits(policy)

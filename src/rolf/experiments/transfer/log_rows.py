@@ -16,12 +16,10 @@ from typing import Any, TypeAlias
 from rolf.arms.table import number_table
 from rolf.checks import MAX_COUNT
 from rolf.errors import ExperimentError, InvalidArgument
-from rolf.estimators.contract import traits_of
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.contract import DECISION, DEFAULT, REWARD, Row
 from rolf.experiments.transfer.log_additions import corrected_rows
 from rolf.experiments.transfer.log_files import TEXT
-from rolf.policies.core.parts import Params
 from rolf.policies.core.rounds import Context
 from rolf.policies.policy import Policy
 from rolf.tables.parts import Batch, Stream
@@ -234,12 +232,11 @@ def _check_values(path: str, data: Columns, policy: Policy, number: Number) -> N
                 continue
             if not (_finite(value) and low <= value <= high):
                 raise _wrong(path, name, value, number(row), expected)
-    _check_clocks(path, data.get("clocks", ()), policy._state.clock.size, number)
+    _check_clocks(path, data.get("clocks", ()), policy.state.clock.size, number)
     for row, reward in enumerate(data["reward"]):
         if reward is not None:
             _check_reward(path, number(row), reward, policy)
-    model = policy.params.model if isinstance(policy.params, Params) else None
-    if model is not None and traits_of(type(model)).weighs:
+    if policy.traits.weighs:
         _check_weights(path, data, policy.name, number)
 
 
@@ -259,7 +256,7 @@ def _check_clocks(path: str, clocks: Any, size: int, number: Number) -> None:
 
 def _check_reward(path: str, row: str, reward: Any, policy: Policy) -> None:
     try:
-        policy._number(reward)
+        policy.check_reward(reward)
     except InvalidArgument as error:
         raise _wrong(path, "reward", reward, row, error.wanted) from None
 
