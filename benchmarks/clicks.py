@@ -10,7 +10,7 @@ the same problems and the same noise; kl-ucb and the model of real rewards, whic
 the first third of the runs.
 
     python benchmarks/clicks.py                          # about an hour on one core
-    python benchmarks/clicks.py --quick                  # every fifth cell, 3 runs, 5000 rounds
+    python benchmarks/clicks.py --quick                  # two cells, two short runs
     python benchmarks/clicks.py --stage ours --stage report --policy binary
     python benchmarks/clicks.py --stage report --markdown clicks.md
 
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 import rolf
-from regret_records import Record, load, save
+from regret_records import Record, kept_in, load, save
 from regret_report import markdown, plain
 from rolf.environments.problem import DescribedFamily, Problem
 from rolf.types import Seed
@@ -188,14 +188,15 @@ def main() -> None:
     add("--runs", type=int, default=50)
     add("--seed", type=int, default=0)
     add("--jobs", type=int, default=1)
-    add("--out", type=Path, default=Path("out/clicks.json"), help="where results are kept")
-    add("--quick", action="store_true", help="every fifth cell, 3 runs, 5000 rounds")
+    add("--out", type=Path, help="where results are kept; out/clicks.json by default")
+    add("--quick", action="store_true", help="two cells, two short runs, kept nowhere")
     add("--markdown", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     if args.quick:
-        args.runs, args.rounds = 3, 5000
+        args.runs, args.rounds = 2, 300
     chosen = [item for item in cells(args.rounds).items() if args.cells in item[0]]
-    args.cells = dict(chosen[:20:5] if args.quick else chosen)
+    args.cells = dict(chosen[:10:5] if args.quick else chosen)
+    args.out = args.out or kept_in("clicks.json", quick=args.quick)
     ours = {label: OURS[label] for label in args.policy or ("binary", "real")}
     stages = args.stage or STAGES
     for cell, (family, _) in args.cells.items():

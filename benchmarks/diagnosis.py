@@ -1,7 +1,7 @@
 """How often is a diagnosis right? Logs of every policy, in which the truth is known.
 
     python benchmarks/diagnosis.py            # about 5 minutes on one core
-    python benchmarks/diagnosis.py --quick    # half a minute, few logs
+    python benchmarks/diagnosis.py --quick    # one short log of every kind
     python benchmarks/diagnosis.py --sparse   # four of five arms have the same latent part
 
 Every log has 20 to 60 arms and 1 to 8 features, of which standard normal x_a'm and latent parts
@@ -103,9 +103,11 @@ def play(policy: str, problem: Problem, rounds: int, seed: int) -> tuple[Any, An
     return arms, means + problem.noise * rng.standard_normal(rounds)
 
 
-def measure(repeats: int, rounds: Iterable[int], sparse: bool) -> list[Outcome]:
+def measure(
+    repeats: int, rounds: Iterable[int], shares: Iterable[float], sparse: bool
+) -> list[Outcome]:
     policies = ["uniform", BINARY, *(cls.name for cls in policy_classes() if not cls.varying)]
-    cases = itertools.product(range(repeats), policies, RATES, SHARES, rounds)
+    cases = itertools.product(range(repeats), policies, RATES, shares, rounds)
     out = []
     for seed, (_, policy, rate, share, length) in enumerate(cases):
         if rate is None and policy in CLICKS_ONLY:
@@ -135,14 +137,16 @@ def rows_of(name: str, outcomes: list[Outcome], key: Any) -> list[list[str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few and short logs")
+    parser.add_argument("--quick", action="store_true", help="one short log of every kind")
     parser.add_argument("--sparse", action="store_true", help="few arms have a latent part")
     parser.add_argument("--repeats", type=int, default=5, help="logs of every kind")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     started = time.perf_counter()
-    repeats, rounds = (1, ROUNDS[:2]) if args.quick else (args.repeats, ROUNDS)
-    outcomes = measure(repeats, rounds, args.sparse)
+    if args.quick:
+        outcomes = measure(1, ROUNDS[:1], SHARES[1:2], args.sparse)
+    else:
+        outcomes = measure(args.repeats, ROUNDS, SHARES, args.sparse)
     head = ["logs", "number", "covered", "wrong", "trust", "RoLF", "ignore", "not enough"]
     rates = {rate: f"clicks at {rate:.0%}" if rate else "Gaussian noise" for rate in RATES}
     easy = [

@@ -1,6 +1,7 @@
 """Logs at size: how fast, and in how much memory, they are evaluated, diagnosed and imported.
 
     python benchmarks/logs.py --rows 10000000
+    python benchmarks/logs.py --quick    # 20,000 decisions, once
 
 A log of this many decisions is written to a folder of Parquet files, one million in each, by a
 system whose chances change all the time. Then, each in a process of its own and in turns:
@@ -9,7 +10,7 @@ system whose chances change all the time. Then, each in a process of its own and
 * codes: the same, but the names of the arms come as codes, which is the fastest way to read them;
 * replay: ``rolf.replay`` of a rule by ips, snips and dr;
 * diagnose: ``rolf.diagnosis.diagnose_log``;
-* import: ``rolf import`` of the log as history from before an experiment.
+* import: ``rolf import`` of the log by a new experiment.
 
 Times are the best of several turns, in the same process after a first call that loads libraries.
 The last column is the largest amount of memory that the process has held at any time.
@@ -105,18 +106,12 @@ def diagnose(folder: Path) -> None:
     rolf.diagnosis.diagnose_log(folder / "arms.csv", folder / "log")
 
 
-def import_history(folder: Path) -> None:
-    from rolf.experiments.transfer.learn_file import import_history
+def import_log(folder: Path) -> None:
+    from rolf.experiments.database import create_from_file
 
-    database = tempfile.mktemp(suffix=".db", dir=folder)
-    import_history(
-        f"sqlite:///{database}",
-        "e",
-        folder / "log",
-        arm="arm",
-        reward="reward",
-        features=str(folder / "arms.csv"),
-    ).experiment.close()
+    url = f"sqlite:///{tempfile.mktemp(suffix='.db', dir=folder)}"
+    arms = str(folder / "arms.csv")
+    create_from_file(url, "e", folder / "log", "arm", "reward", features=arms)[0].close()
 
 
 FUNCTIONS: dict[str, Callable[[Path], None]] = {
@@ -124,7 +119,7 @@ FUNCTIONS: dict[str, Callable[[Path], None]] = {
     "codes": read_codes,
     "replay": replay,
     "diagnose": diagnose,
-    "import": import_history,
+    "import": import_log,
 }
 
 
@@ -172,7 +167,10 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=TASKS)
     parser.add_argument("--folder", type=Path, help="where a log was written before, or will be")
     parser.add_argument("--serve", choices=TASKS, help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="20,000 decisions, one turn")
     options = parser.parse_args()
+    if options.quick:
+        options.rows, options.turns = 20_000, 0
     if options.serve:
         serve(options.serve, options.folder)
         return

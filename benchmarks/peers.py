@@ -3,6 +3,7 @@
     make peers                                  # creates .venv-peers with the extra `peers`
     python benchmarks/peers.py                  # in any environment that has some of them
     python benchmarks/peers.py --only river mabwiser
+    python benchmarks/peers.py --quick          # one short repeat of everything
 
 A round is: decide among K=30 arms given their fixed features (30, 17), get a Gaussian reward,
 learn from that one reward. Ours is timed online (``ask`` and ``tell``) and in the compiled loop,
@@ -225,13 +226,14 @@ def main() -> None:
     )
     parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--repeats", type=int, default=REPEATS, help="take the best of this many")
+    parser.add_argument("--quick", action="store_true", help="one repeat")
     args = parser.parse_args()
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # read by the processes started below
     print_header()
     rows, failures = [], []
     for peer in args.only:
-        measured, failed = measure_apart(peer, args.repeats)
+        measured, failed = measure_apart(peer, 1 if args.quick else args.repeats)
         for row in measured:
             print_row(row)
         rows += measured

@@ -23,7 +23,7 @@ and UCB(delta), told the noise or, for UCB, the noise plus what the features cha
 rolf-varying.
 
     python benchmarks/regret.py                                     # everything, some minutes
-    python benchmarks/regret.py --quick                             # a few cells, five runs
+    python benchmarks/regret.py --quick                             # three cells, two short runs
     python benchmarks/regret.py --stage specialists --stage rolf    # the rivals only
     python benchmarks/regret.py --stage ours --stage report \\
         --policy rolf-bayes --policy rolf-bayes --options '{"width": 2.0}'
@@ -47,7 +47,7 @@ import numpy as np
 
 import rolf
 from regret_cells import CELLS, OFFSETS, SETS, blind_level, level, moving, spreads
-from regret_records import SCREENED, Record, load, save, screening
+from regret_records import SCREENED, Record, kept_in, load, save, screening
 from regret_report import report
 from rolf.types import FloatArray
 from rules import RULES
@@ -210,14 +210,15 @@ def main() -> None:
     add("--rounds", type=int, default=1200)
     add("--seed", type=int, default=0)
     add("--jobs", type=int, default=None, help="workers; all cores by default")
-    add("--out", type=Path, default=Path("out/regret.json"), help="where results are kept")
+    add("--out", type=Path, help="where results are kept; out/regret.json by default")
     add("--again", action="store_true", help="play the rivals again")
-    add("--quick", action="store_true", help="every sixth cell, five runs")
+    add("--quick", action="store_true", help="three cells, two short runs, kept nowhere")
     add("--markdown", type=Path, help="also write the tables to this file")
     args = parser.parse_args()
     args.chosen = [cell for cell in SETS[args.set] if args.cells in cell]
     if args.quick:
-        args.chosen, args.runs = args.chosen[::6], 5
+        args.chosen, args.runs, args.rounds = args.chosen[:2] + args.chosen[-1:], 2, 100
+    args.out = args.out or kept_in("regret.json", quick=args.quick)
     stages = args.stage or STAGES
     default = "rolf-bayes-varying" if args.set == "varying" else "rolf-bayes"
     ours: Plan = {our_label(*pair): pair for pair in args.policy or [(default, {})]}

@@ -8,10 +8,13 @@ stuck.
 from __future__ import annotations
 
 import argparse
+import atexit
 import fcntl
 import json
 import math
 import os
+import shutil
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,15 @@ from regret_cells import CELLS, OFFSETS, one_play
 SCREENED = 20  # runs in which the settings of rivals are screened
 
 Record = dict[str, Any]
+
+
+def kept_in(name: str, *, quick: bool) -> Path:
+    """The file of records in out/; a quick run gets one that is deleted when Python ends."""
+    if not quick:
+        return Path("out") / name
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder) / name
 
 
 def load(path: Path) -> dict[str, Record]:

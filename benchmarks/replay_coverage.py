@@ -15,6 +15,7 @@ fewer than 50 effective decisions comes with a warning; "trusted" are the others
 shown for the two that do not learn, whose value is known.
 
     python benchmarks/replay_coverage.py
+    python benchmarks/replay_coverage.py --quick    # two short logs of one kind
     python benchmarks/replay_coverage.py --arms 20 --logs 100 --json out/coverage.json
 """
 
@@ -166,7 +167,10 @@ def main() -> None:
     add("--seed", type=int, default=0)
     add("--only", choices=list(LOGS), action="append", help="some kinds of logs")
     add("--json", type=Path, help="also write the figures to this file")
+    add("--quick", action="store_true", help="two short logs of one kind")
     args = parser.parse_args()
+    if args.quick:
+        args.rounds, args.logs, args.only = 200, 2, list(LOGS)[:1]
     out = {}
     for label in args.only or LOGS:
         print(f"{label}, {args.arms} arms, {args.rounds} rounds, {args.logs} logs", flush=True)

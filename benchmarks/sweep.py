@@ -6,7 +6,7 @@ be free, so the load of the machine is printed beside it. Overhead per task is w
 beyond its own work, a sleep, on clusters of two workers that are started here.
 
     python benchmarks/sweep.py            # everything, in about two minutes
-    python benchmarks/sweep.py --quick    # runs per second only
+    python benchmarks/sweep.py --quick    # runs per second only, and not long enough to mean much
 """
 
 from __future__ import annotations
@@ -81,11 +81,12 @@ def run_all(function: Callable[[Any], Any], tasks: Any, backend: str, jobs: int)
         pass
 
 
-def runs_per_second(policy: Any) -> float:
+def runs_per_second(policy: Any, least: float) -> float:
+    """Played for at least some seconds."""
     game = game_of(policy)
     game.play((0, 0))
     runs, started = 0, time.process_time()
-    while (taken := time.process_time() - started) < 0.5:
+    while (taken := time.process_time() - started) < least or not runs:
         runs += 1
         game.play((0, runs))
     return runs / taken
@@ -116,11 +117,12 @@ def verdict(good: bool) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="runs per second only, a few runs")
     quick = parser.parse_args().quick
     print(f"runs per second and core, K=30, T={ROUNDS}")
-    rates = {cls.name: runs_per_second(cls.name) for cls in rolf.policy_classes()}
-    rates["plain Python"] = runs_per_second(Greedy)
+    least = 0.01 if quick else 0.5
+    rates = {cls.name: runs_per_second(cls.name, least) for cls in rolf.policy_classes()}
+    rates["plain Python"] = runs_per_second(Greedy, least)
     for name, rate in rates.items():
         print(f"  {name:20s} {rate:9.1f}  {1e3 / rate:8.2f} ms a run")
     if quick:

@@ -150,7 +150,7 @@ def test_errors_are_within_the_bound_of_ridge_just_after_the_forced_phase():
 
 @pytest.mark.slow
 def test_errors_of_the_lasso_leave_the_bound_when_the_forced_phase_is_long_over():
-    """Round by round, as blocks of rounds say (tests/test_statements.py)."""
+    """Round by round, as blocks of rounds say (tests/paper/test_blocks.py)."""
     delta, p, noise = 0.1, 0.55, 0.5
     features, means = np.array([[1.0], [0.0]]), np.array([0.2, -0.9])
     problem = rolf.environments.Problem(features, means, noise)

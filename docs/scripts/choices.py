@@ -1,4 +1,4 @@
-"""What the choices that the paper leaves do to regret, for docs/policies.md and docs/results.md.
+"""What the choices that the paper leaves do to regret, for the pages on policies and results.
 
 RoLF-Ridge and RoLF-Lasso with one choice changed at a time, on scenario 1, case 1 of the paper: by
 how much cumulative regret after 1200 rounds changes, the mean of 400 runs and its standard error.
@@ -6,7 +6,7 @@ A policy's stream follows from its label, so with one label for all of them the 
 same problems, same noise, same draws for as long as the decisions agree. Without pairs the chance
 in which runs go astray is larger than most of these differences.
 
-    .venv/bin/python docs/scripts/choices.py
+    .venv/bin/python docs/scripts/choices.py            # --quick: four short runs
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 import rolf
+from quick import read_mode
 from rolf.types import FloatArray
 
-RUNS = 400
+ROUNDS, RUNS = 1200, 400
 CHOICES = {
     'unmatched="impute"': {"unmatched": "impute"},
     'cap="appendix"': {"cap": "appendix"},
@@ -26,27 +27,28 @@ CHOICES = {
 }
 
 
-def regret(name: str, **options: Any) -> FloatArray:
+def regret(name: str, rounds: int, runs: int, **options: Any) -> FloatArray:
     """Final regret of every run."""
     family = rolf.environments.paper(1, 1)
-    result = rolf.simulate({"same": (name, options)}, family, rounds=1200, runs=RUNS, seed=11)
+    result = rolf.simulate({"same": (name, options)}, family, rounds=rounds, runs=runs, seed=11)
     return np.asarray(result.regret[0, :, -1])
 
 
 def main() -> None:
+    rounds, runs = (100, 4) if read_mode(__doc__).quick else (ROUNDS, RUNS)
     for name in ("rolf-ridge", "rolf-lasso"):
         for coupling in ("action", "greedy"):
-            default = regret(name, coupling=coupling)
+            default = regret(name, rounds, runs, coupling=coupling)
             print(f"{name}, coupling {coupling}: {default.mean():.1f}")
             for label, options in CHOICES.items():
-                change = regret(name, coupling=coupling, **options) - default
-                error = change.std(ddof=1) / RUNS**0.5
+                change = regret(name, rounds, runs, coupling=coupling, **options) - default
+                error = change.std(ddof=1) / runs**0.5
                 print(f"  {label:20} {change.mean():+.1f} ± {error:.1f}")
     for case in (1, 2, 3):
         for bound in ("rewards", "theta"):
             family = rolf.environments.paper(1, case, bound=bound)
             plan = {name: name for name in ("rolf-ridge", "rolf-lasso")}
-            rows = rolf.simulate(plan, family, rounds=1200, runs=200, seed=case).summary()
+            rows = rolf.simulate(plan, family, rounds=rounds, runs=runs // 2, seed=case).summary()
             print(f'case {case}, bound="{bound}":', [f"{r.policy} {r.mean:.0f}" for r in rows])
 
 

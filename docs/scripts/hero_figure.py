@@ -2,18 +2,21 @@
 
 rolf simulate examples/paper.toml --out out
 python docs/scripts/hero_figure.py out/paper.parquet
+python docs/scripts/hero_figure.py --quick    # two short runs of its own
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import rolf
+from quick import mode_of, parser
 from rolf.plots.regret import mark_ends, note_on_runs, regret_panel
 from rolf.plots.style import GREY, new_figure, save
+from rolf.simulation.config import read_plan
 
-IMAGE = Path(__file__).parent.parent / "images" / "paper.png"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "paper.toml"
+PICTURE = "paper.png"
 #: labels of the simulation, and what they are called in the picture
 SHOWN = {
     "RoLF-Bayes": "RoLF-Bayes",
@@ -26,7 +29,17 @@ SHOWN = {
 
 
 def main() -> None:
-    played = rolf.load_result(sys.argv[1])
+    arguments = parser(__doc__)
+    arguments.add_argument("result", nargs="?", help="what rolf simulate has written")
+    args = arguments.parse_args()
+    mode = mode_of(args)
+    if mode.quick:
+        plan = read_plan(EXAMPLE)
+        played = rolf.simulate(plan.policies, plan.problem, rounds=200, runs=2, seed=0)
+    elif args.result is None:
+        arguments.error("name the Parquet file that rolf simulate has written")
+    else:
+        played = rolf.load_result(args.result)
     curves = played.curves()
     rows = [played.labels.index(label) for label in SHOWN]
     few = curves._replace(
@@ -48,8 +61,8 @@ def main() -> None:
     figure.supxlabel(note_on_runs(few.runs), x=0.01, ha="left", fontsize=8, color=GREY)
     figure.draw_without_rendering()
     mark_ends(axes, few, named=True)
-    save(figure, IMAGE)
-    print(f"written: docs/images/{IMAGE.name}")
+    save(figure, mode.images / PICTURE)
+    print(f"written: {mode.images / PICTURE}")
 
 
 if __name__ == "__main__":

@@ -1,19 +1,18 @@
-"""Draw the picture of docs/policies/rolf-bayes.md: regret over a million rounds.
+"""Draw the picture of docs/decide/policies/rolf-bayes.md: regret over a million rounds.
 
-python docs/scripts/long_life_figure.py    # some minutes
+python docs/scripts/long_life_figure.py    # some minutes; --quick: seconds
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import rolf
+from quick import read_mode
 from rolf.plots.style import line_styles
 
-IMAGE = Path(__file__).parent.parent / "images" / "long-life.png"
+PICTURE = "long-life.png"
 ROUNDS, RUNS, NOISE = 1_000_000, 10, 0.5
 UNIT = 4.3  # sqrt(2 log 10^4): UCB's width in units of its scale
 POLICIES = {
@@ -24,11 +23,13 @@ POLICIES = {
 
 
 def main() -> None:
+    mode = read_mode(__doc__)
+    horizon, runs = (1_000, 2) if mode.quick else (ROUNDS, RUNS)
     family = rolf.environments.synthetic(arms=20, observed=5, share=0.5, noise=NOISE)
-    marks = np.unique(np.geomspace(10, ROUNDS, 200).astype(int))
+    marks = np.unique(np.geomspace(10, horizon, 200).astype(int))
     figure, axes = plt.subplots(figsize=(7.5, 4.4), layout="constrained")
     for (name, entry), (color, _) in zip(POLICIES.items(), line_styles([*POLICIES]), strict=True):
-        result = rolf.simulate({name: entry}, family, rounds=ROUNDS, runs=RUNS, seed=4)
+        result = rolf.simulate({name: entry}, family, rounds=horizon, runs=runs, seed=4)
         regret = result.regret[0][:, marks - 1]
         mean, worst = regret.mean(axis=0), regret.max(axis=0)
         axes.plot(marks, mean, color=color, linewidth=2.0, label=name)
@@ -37,8 +38,8 @@ def main() -> None:
     axes.set(xscale="log", yscale="log", xlabel="rounds", ylabel="regret: mean, dotted: worst run")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlim(marks[0], ROUNDS)
-    figure.savefig(IMAGE, dpi=150)
+    axes.set_xlim(marks[0], horizon)
+    figure.savefig(mode.images / PICTURE, dpi=150)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""The pictures of docs/model.md: what augmentation does with three arms.
+"""The pictures of docs/start/model.md: what augmentation does with three arms.
 
 Three advertisements: one has a picture, one a discount, one has both. The two features say which
 has what, so a linear model must believe that "both" is worth the sum of the others. Here it is
 the worst, for a reason that nobody measured. Every number in the pictures is computed, and the
 numbers on the page are printed.
 
-    .venv/bin/python docs/scripts/model_figures.py
+    .venv/bin/python docs/scripts/model_figures.py    # --quick: a few runs
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Polygon
 
 import rolf
+from quick import read_mode
 from rolf.plots.style import COLOURS, GREY, POLICIES
 
-IMAGES = Path(__file__).parent.parent / "images"
 ARMS = ["picture", "both", "discount"]
 PROBLEM = rolf.environments.Problem([[1, 0], [1, 1], [0, 1]], means=[0.9, 0.3, 0.6], noise=0.1)
 TRUTH, LINEAR, AUGMENTED = COLOURS[6], POLICIES["linucb"], POLICIES["rolfridge"]
@@ -204,7 +204,7 @@ def bars_figure(values: dict[str, np.ndarray]) -> Figure:
 # --- and over time -------------------------------------------------------------------------------
 
 
-def play() -> rolf.Result:
+def play(runs: int) -> rolf.Result:
     told = {"setting": "tuned"}
     return rolf.simulate(
         {
@@ -215,7 +215,7 @@ def play() -> rolf.Result:
         },
         PROBLEM,
         rounds=ROUNDS,
-        runs=RUNS,
+        runs=runs,
         seed=0,
     )
 
@@ -266,20 +266,21 @@ def runs_figure(result: rolf.Result, *, stacked: bool = False) -> Figure:
     return figure
 
 
-def save(figure: Figure, name: str) -> None:
-    IMAGES.mkdir(exist_ok=True)
-    figure.savefig(IMAGES / f"{name}.png", metadata={"Software": None})
-    print(f"written: docs/images/{name}.png")
+def save(figure: Figure, path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, metadata={"Software": None})
+    print(f"written: {path}")
 
 
 def main() -> None:
-    save(space_figure(), "model-space")
-    save(space_figure(stacked=True), "model-space-narrow")
+    mode = read_mode(__doc__)
+    save(space_figure(), mode.images / "model-space.png")
+    save(space_figure(stacked=True), mode.images / "model-space-narrow.png")
     values = beliefs()
-    save(bars_figure(values), "model-beliefs")
-    result = play()
-    save(runs_figure(result), "model-runs")
-    save(runs_figure(result, stacked=True), "model-runs-narrow")
+    save(bars_figure(values), mode.images / "model-beliefs.png")
+    result = play(3 if mode.quick else RUNS)
+    save(runs_figure(result), mode.images / "model-runs.png")
+    save(runs_figure(result, stacked=True), mode.images / "model-runs-narrow.png")
     for label, numbers in values.items():
         print(f"{label}: " + ", ".join(f"{v:.2f}" for v in numbers))
     shares = locked(result)

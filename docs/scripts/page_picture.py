@@ -1,5 +1,9 @@
-"""The picture of the service's page: ``python docs/scripts/page_picture.py``, with Chromium on the
-path. More arguments are folders for more pictures: both widths, light and dark."""
+"""Take the picture of the service's page, with Chromium.
+
+python docs/scripts/page_picture.py
+python docs/scripts/page_picture.py FOLDER    # more pictures: both widths, light and dark
+python docs/scripts/page_picture.py --quick   # of an experiment with a few decisions
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,9 @@ import pandas as pd
 from playwright.sync_api import sync_playwright
 
 import rolf
+from quick import mode_of, parser
 
-IMAGES = Path(__file__).parent.parent / "images"
+PICTURE = "service.png"
 NAME = "welcome-mail"
 SUBJECTS = [
     f"{greeting}, {offer}"
@@ -24,7 +29,7 @@ SUBJECTS = [
 ]
 
 
-def make_experiment(url: str) -> None:
+def make_experiment(url: str, batches: int) -> None:
     """Clicks on mails, with features that tell a part of the story."""
     rng = np.random.default_rng(7)
     features = pd.DataFrame(
@@ -40,7 +45,7 @@ def make_experiment(url: str) -> None:
     chance = dict(zip(SUBJECTS, 1.0 / (1.0 + np.exp(-odds)), strict=True))
     options = {"rewards": "binary", "rule": "sample"}
     with rolf.open_experiment(url, NAME, features=features, options=options, seed=1) as experiment:
-        for _ in range(150):
+        for _ in range(batches):
             decisions = experiment.ask(40)
             told = [each for each in decisions if rng.random() < 0.97]
             experiment.tell_many([(each, float(rng.random() < chance[each.arm])) for each in told])
@@ -55,23 +60,27 @@ def take(address: str, pictures: dict[Path, tuple[int, str]]) -> None:
             page.goto(f"{address}/#/experiments/{NAME}")
             page.locator("tbody tr").first.wait_for()
             page.wait_for_timeout(1500)
-            page.screenshot(path=path, full_page=path.parent != IMAGES)
+            page.screenshot(path=path, full_page=path.name != PICTURE)
             page.close()
         browser.close()
 
 
-def main(folder: str | None = None) -> None:
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("folder", nargs="?", type=Path, help="for pictures of both widths")
+    args = arguments.parse_args()
+    mode = mode_of(args)
     with tempfile.TemporaryDirectory() as place:
         url = f"sqlite:///{place}/page.db"
-        make_experiment(url)
+        make_experiment(url, 3 if mode.quick else 150)
         rolf_command = [sys.executable, "-c", "from rolf.cli import main; main()"]
         command = [*rolf_command, "serve", "--storage", url, "--port", "0", "--insecure-local"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             address = process.stdout.readline().split()[-1]
-            pictures = {IMAGES / "service.png": (1400, "light")}
-            if folder is not None:
+            pictures = {mode.images / PICTURE: (1400, "light")}
+            if args.folder is not None:
                 pictures = {
-                    Path(folder) / f"{width}-{scheme}.png": (width, scheme)
+                    args.folder / f"{width}-{scheme}.png": (width, scheme)
                     for width in (390, 1400)
                     for scheme in ("light", "dark")
                 }
@@ -82,4 +91,4 @@ def main(folder: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

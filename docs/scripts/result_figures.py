@@ -1,6 +1,6 @@
-"""Draw the figures of docs/results.md: run the reproduction and copy its pictures.
+"""Draw the figures of docs/research/results.md: run the reproduction and copy its pictures.
 
-python docs/scripts/result_figures.py
+python docs/scripts/result_figures.py    # --quick: two of them, from short runs
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from quick import read_mode
 from rolf.paper.page import NARROW
 from rolf.paper.reproduce import reproduce
 
-IMAGES = Path(__file__).parent.parent / "images"
 KEYS = [
     "figure1",
     "figure2",
@@ -26,12 +26,15 @@ KEYS = [
 
 
 def main() -> None:
-    IMAGES.mkdir(exist_ok=True)
+    mode = read_mode(__doc__)
+    mode.images.mkdir(exist_ok=True)
+    keys = ["figure2", "noise"] if mode.quick else KEYS
+    short = {"runs": 1, "rounds": 60} if mode.quick else {}
     with tempfile.TemporaryDirectory() as folder:
-        reproduce(folder, figure=KEYS)
-        for key in KEYS:
+        reproduce(folder, figure=keys, **short)
+        for key in keys:
             for ending in (".png", NARROW):
-                shutil.copy(Path(folder) / f"{key}{ending}", IMAGES / f"{key}{ending}")
+                shutil.copy(Path(folder) / f"{key}{ending}", mode.images / f"{key}{ending}")
 
 
 if __name__ == "__main__":

@@ -6,23 +6,24 @@ exploration cannot see for RoLF. RoLF is played in blocks (``rolf/paper/blocks.p
 forced rounds; the others round by round, as far as that goes.
 
     python docs/scripts/worst_gap_figure.py     # some minutes; prints the numbers
+    python docs/scripts/worst_gap_figure.py --quick
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import rolf
+from quick import read_mode
 from rolf import theory
 from rolf.augment import Augmentation
 from rolf.paper.blocks import Settings, play_blocks
 from rolf.plots.style import GREY, line_styles
 
-IMAGE = Path(__file__).parent.parent / "images" / "worst-gap.png"
+PICTURE = "worst-gap.png"
 FEATURES = np.array([[1.0], [0.0]])
 BLOCKS = {"RoLF-Ridge": 1 / 2, "RoLF-Ridge, leaving with probability $t^{-1/3}$": 1 / 3}
 
@@ -46,26 +47,26 @@ ROUND_BY_ROUND: dict[str, tuple[Any, int]] = {
 }
 
 
-def block_curve(leave: float) -> dict[int, float]:
+def block_curve(leave: float, powers: range, runs: int) -> dict[int, float]:
     settings = Settings(0.6, 1e-4, 1.0, lambda t: np.minimum(t, 4.0), leave)
     out = {}
-    for power in range(3, 13):
+    for power in powers:
         horizon = 10**power
         unseen = horizon ** (-(1.0 - leave) / 2.0)
         out[horizon] = max(
             play_blocks(
-                (gap * unseen, 0.0), [horizon], settings, runs=1000, seed=power, share=0.02
+                (gap * unseen, 0.0), [horizon], settings, runs=runs, seed=power, share=0.02
             ).regret.mean()
             for gap in (0.25, 0.5, 1.0, 2.0)
         )
     return out
 
 
-def plain_curve(policy: Any, most: int) -> dict[int, float]:
+def plain_curve(policy: Any, most: int, plays: int) -> dict[int, float]:
     out = {}
     horizon = 1000
     while horizon <= most:
-        runs = max(20, min(200, 3 * 10**6 // horizon))
+        runs = max(2, min(200, plays // horizon))
         out[horizon] = max(
             rolf.simulate(
                 {"policy": policy},
@@ -84,9 +85,12 @@ def plain_curve(policy: Any, most: int) -> dict[int, float]:
 
 
 def main() -> None:
-    curves = {label: block_curve(leave) for label, leave in BLOCKS.items()}
+    mode = read_mode(__doc__)
+    powers, runs = (range(3, 5), 20) if mode.quick else (range(3, 13), 1000)
+    curves = {label: block_curve(leave, powers, runs) for label, leave in BLOCKS.items()}
     for label, (policy, most) in ROUND_BY_ROUND.items():
-        curves[label] = plain_curve(policy, most)
+        few = (10**4, 2 * 10**4) if mode.quick else (most, 3 * 10**6)
+        curves[label] = plain_curve(policy, *few)
     figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
     for (label, curve), (colour, style) in zip(curves.items(), line_styles([*curves]), strict=True):
         rounds, regret = np.array(list(curve)), np.array(list(curve.values()))
@@ -111,8 +115,8 @@ def main() -> None:
     axes.set(xlabel="rounds T", ylabel="regret at the worst gap", xlim=(700, 1e13))
     axes.set_xticks(10.0 ** np.arange(3, 13, 3))
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(IMAGE, dpi=150)
-    print(f"written: {IMAGE.name}")
+    figure.savefig(mode.images / PICTURE, dpi=150)
+    print(f"written: {mode.images / PICTURE}")
 
 
 if __name__ == "__main__":

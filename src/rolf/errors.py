@@ -36,6 +36,15 @@ def without_password(text: str) -> str:
     return re.sub(r"(\w+):/{1,3}[^\s'\"]*@[^\s'\"]*", r"\1:...", text)
 
 
+def short_repr(value: object) -> str:
+    """How a message shows a value: without passwords, on at most 120 characters."""
+    try:
+        text = without_password(repr(value))
+    except ValueError:  # a number of thousands of digits
+        return "a number that is too long to show"
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
 class RolfError(Exception):
     """Base of every error raised by rolf. No message shows a URL with a password."""
 
@@ -51,19 +60,13 @@ class InvalidArgument(RolfError, ValueError):
     """
 
     def __init__(self, argument: str, got: object, wanted: str) -> None:
-        try:
-            text = without_password(repr(got))
-        except ValueError:  # a number of thousands of digits
-            text = "a number that is too long to show"
-        if len(text) > 120:
-            text = text[:117] + "..."
-        super().__init__(f"{argument}: got {text}, wanted {wanted}")
+        super().__init__(f"{argument}: got {short_repr(got)}, wanted {wanted}")
         self.argument = argument
         self.got = got
         self.wanted = wanted
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.argument, self.got, self.wanted)
+        return type(self), (self.argument, self.got, self.wanted), {"args": self.args}
 
 
 class InvalidTable(InvalidArgument):
@@ -79,7 +82,7 @@ class InvalidTable(InvalidArgument):
         self.args = ("\n  ".join([f"{argument}: {count}", *map(_without_source, problems)]),)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.argument, self.problems)
+        return type(self), (self.argument, self.problems), {"args": self.args}
 
 
 def _without_source(problem: InvalidArgument) -> str:
@@ -99,11 +102,15 @@ class UnknownPolicy(InvalidArgument):
 
 
 class DecisionError(RolfError):
-    """A decision whose reward cannot be told or corrected."""
+    """A decision whose reward cannot be told or corrected; ``decision`` is its id."""
+
+    def __init__(self, message: str, decision: str | None = None) -> None:
+        super().__init__(message)
+        self.decision = decision
 
 
 class UnknownDecision(DecisionError, _Unknown):
-    """The decision was never issued by this policy."""
+    """The decision was never issued here."""
 
 
 class AlreadyTold(DecisionError):

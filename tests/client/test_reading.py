@@ -157,7 +157,7 @@ def test_a_log_that_cannot_be_read(proxy, running):
 
 
 def test_the_page_lists_what_a_local_experiment_has_besides():
-    text = (Path(__file__).parents[2] / "docs" / "clients.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "production" / "clients.md").read_text()
     listed = text.partition("There is no ")[2].partition("\n- ")[0]
     missing = {
         name

@@ -16,7 +16,7 @@ import rolf
 from support.browser import CHROMIUM, needs_chromium
 
 ROOT = Path(__file__).parents[2]
-PAGE, README = ROOT / "docs" / "clients.md", ROOT / "README.md"
+PAGE, README = ROOT / "docs" / "production" / "clients.md", ROOT / "README.md"
 ADDRESS = "http://127.0.0.1:8000"
 
 

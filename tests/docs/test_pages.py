@@ -19,7 +19,7 @@ from rolf.sweeps.config import KEYS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-#: pages, and blocks of others, that need a running service: test_docs_clients.py runs them
+#: pages, and blocks of others, that need a running service: tests/docs/test_clients.py runs them
 SERVED, SERVICE = ["clients.md"], "service"
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -101,7 +101,7 @@ def test_the_policy_of_contributing(tmp_path, monkeypatch):
 
 
 def test_the_catalogue_is_documented():
-    text = (ROOT / "docs" / "policies.md").read_text()
+    text = (ROOT / "docs" / "decide" / "policies.md").read_text()
     for cls in rolf.policy_classes():
         assert f"`{cls.name}`" in text
         assert f"`{cls.__name__}`" in text
@@ -136,7 +136,7 @@ for compiled in (True, False):
 
 
 def test_every_key_of_a_simulation_is_documented():
-    text = (ROOT / "docs" / "simulate.md").read_text()
+    text = (ROOT / "docs" / "research" / "simulate.md").read_text()
     rows = {
         cells[0].strip("`[]"): re.findall(r"`(\w+)`", cells[1])
         for cells in (
@@ -152,13 +152,13 @@ def test_every_key_of_a_simulation_is_documented():
 
 
 def test_every_key_of_a_sweep_is_documented():
-    text = (ROOT / "docs" / "sweep.md").read_text()
+    text = (ROOT / "docs" / "research" / "sweep.md").read_text()
     rows = re.findall(r"^\| `\[?(\w+)", text[: text.index("## From Python")], re.MULTILINE)
     assert rows == list(KEYS)
 
 
 def test_promises_name_tests_that_exist():
-    page = (ROOT / "docs" / "experiments.md").read_text()
+    page = (ROOT / "docs" / "production" / "experiments.md").read_text()
     promises = page[page.index("## What is promised") : page.index("## The log is the truth")]
     sources = [
         *(ROOT / "tests").rglob("test_*.py"),
@@ -170,6 +170,8 @@ def test_promises_name_tests_that_exist():
     named = set(re.findall(r"`((?:tests/|test_)[\w./]+)`", promises))
     assert len(named) > 20
     named |= set(
-        re.findall(r"`((?:tests/|test_)[\w./]+)`", (ROOT / "docs" / "sweep.md").read_text())
+        re.findall(
+            r"`((?:tests/|test_)[\w./]+)`", (ROOT / "docs" / "research" / "sweep.md").read_text()
+        )
     )
     assert named <= names

@@ -115,14 +115,16 @@ def test_no_page_is_wider_than_a_phone(site):
 
 def test_the_home_leads_to_every_part(site):
     home = (ROOT / "docs" / "index.md").read_text()
-    parts = [path.name for path in (ROOT / "docs").glob("*.md") if path.name != "index.md"]
+    pages = sorted((ROOT / "docs").glob("*/*.md"))
+    parts = [path.relative_to(ROOT / "docs").as_posix() for path in pages]
+    assert len(parts) > 15
     assert [
         name for name in parts if f"**]({name})" not in home and f"]({name})**" not in home
     ] == []
 
 
 def test_formulas_are_rendered(site):
-    pages = [site / "model.html", *(site / "policies").glob("*.html")]
+    pages = [site / "start" / "model.html", *(site / "decide" / "policies").glob("*.html")]
     for page in pages:
         text = page.read_text()
         assert "<math " in text, page.name
@@ -132,7 +134,7 @@ def test_formulas_are_rendered(site):
 
 @pytest.mark.parametrize("cls", rolf.policy_classes(), ids=lambda cls: cls.name)
 def test_every_policy_has_a_page(site, cls):
-    source = ROOT / "docs" / "policies" / f"{cls.name}.md"
+    source = ROOT / "docs" / "decide" / "policies" / f"{cls.name}.md"
     text = source.read_text()
     for heading in ("What it does", "Equations", "Settings", "Cost", "When to use it", "Example"):
         assert f"\n## {heading}\n" in text, heading
@@ -147,12 +149,12 @@ def test_every_policy_has_a_page(site, cls):
     for name, default in expected.items():
         if default is not None:
             assert rows[name].strip() == f"`{default!r}`", name
-    assert (site / "policies" / f"{cls.name}.html").exists()
-    assert f'href="policies/{cls.name}.html"' in (site / "policies.html").read_text()
+    assert (site / "decide" / "policies" / f"{cls.name}.html").exists()
+    assert f'href="policies/{cls.name}.html"' in (site / "decide" / "policies.html").read_text()
 
 
 def test_the_reference_holds_every_public_name(site):
-    anchors = re.findall(r'id="rolf\.([\w.]+)"', (site / "api.html").read_text())
+    anchors = re.findall(r'id="rolf\.([\w.]+)"', (site / "reference" / "api.html").read_text())
     shown = {anchor.rpartition(".")[2] for anchor in anchors}
     public = {*rolf.__all__, *rolf.environments.__all__, "reproduce", "departures"}
     modules = {"diagnosis", "environments", "parallel", "theory"}
@@ -163,7 +165,7 @@ def test_the_numbers_of_the_model_page():
     """The table is what its script measures, up to what another machine may round differently."""
     script = runpy.run_path(str(ROOT / "docs" / "scripts" / "model_figures.py"))
     result = script["play"]()
-    table = (ROOT / "docs" / "model.md").read_text()
+    table = (ROOT / "docs" / "start" / "model.md").read_text()
     for row, share in zip(result.summary(), script["locked"](result), strict=True):
         found = re.search(rf"^\| {re.escape(row.policy)} \|(.+)\|$", table, re.MULTILINE)
         told = [float(cell.strip(" %")) for cell in found[1].split("|")]

@@ -310,10 +310,11 @@ def test_an_experiment_is_its_log(name, reading, tmp_path):
         before = experiment.estimates(**probe)
         experiment.rebuild()
         assert (experiment.estimates(**probe) == before).all()
-        rolf.export_log(experiment, tmp_path / "log.parquet")
+        experiment.backup(tmp_path / "copy.db")
     with rolf.open_experiment(url, "one") as again:  # from its snapshot
         assert (again.estimates(**probe) == before).all()
-    with rolf.import_log(url, "two", tmp_path / "log.parquet") as copy:
+    with rolf.open_experiment(f"sqlite:///{tmp_path}/copy.db", "one") as copy:
+        copy.rebuild()
         assert (copy.estimates(**probe) == before).all()
 
 

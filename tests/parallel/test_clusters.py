@@ -20,7 +20,7 @@ import rolf.parallel
 
 pytestmark = pytest.mark.slow
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "research" / "cluster.md").read_text()
 BIN = Path(sys.executable).parent
 WORKERS = 3
 

@@ -6,15 +6,15 @@ import time
 
 import rolf
 from rolf.service.demo import NAME, Demo
-from rolf.service.open_experiments import Handles
+from rolf.service.open_experiments import OpenExperiments
 from support.served import wait_until
 from support.stores import make_url
 
 
 def test_it_goes_on_after_a_pause_and_with_new_arms_and_ends_when_deleted():
     url = make_url("sqlite")
-    handles = Handles(url, 5.0, 10)
-    demo = Demo(handles)
+    experiments = OpenExperiments(url, 5.0, 10)
+    demo = Demo(experiments)
     demo.start()
     try:
         with rolf.open_experiment(url, NAME) as experiment:
@@ -35,4 +35,4 @@ def test_it_goes_on_after_a_pause_and_with_new_arms_and_ends_when_deleted():
         wait_until(lambda: not demo._thread.is_alive())
     finally:
         demo.stop()
-        handles.close()
+        experiments.close()

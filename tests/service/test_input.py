@@ -101,25 +101,25 @@ def test_malformed_bodies(client, routes, body):
 @pytest.mark.parametrize(
     ("path", "body", "wrong"),
     [
-        ("tell", {"id": "x-1", "reward": "high"}, ["body.reward"]),
-        ("tell", {"id": "x-1"}, ["body.reward"]),
-        ("tell", {"id": "x-1", "reward": 1.0, "more": 2}, ["body.more"]),
-        ("tell", {}, ["body.id", "body.reward"]),
+        ("tell", {"id": "x-1", "reward": "high"}, ["reward"]),
+        ("tell", {"id": "x-1"}, ["reward"]),
+        ("tell", {"id": "x-1", "reward": 1.0, "more": 2}, ["more"]),
+        ("tell", {}, ["id", "reward"]),
         ("tell", [], ["body"]),
-        ("tell", {"rewards": [{"id": "x-1"}]}, ["body.rewards.0.reward"]),
-        ("tell", {"rewards": []}, ["body.rewards"]),
-        ("ask", {"available": ["a", None, [1]]}, ["body.available.1", "body.available.2"]),
-        ("ask", {"context": {"age": "old"}}, ["body.context", "body.context.age"]),
-        ("estimates", {"context": {"age": "old"}}, ["body.context", "body.context.age"]),
-        ("estimates", {"available": []}, ["body.available"]),
-        ("estimates", {"level": 1.0, "draws": 0}, ["body.draws", "body.level"]),
-        ("estimates", {"draws": 100_001, "n": 2}, ["body.draws", "body.n"]),
-        ("arms", {"arms": [{"arm": "x", "colour": ["red"]}]}, ["body.arms.0.colour"]),
+        ("tell", {"rewards": [{"id": "x-1"}]}, ["rewards.0.reward"]),
+        ("tell", {"rewards": []}, ["rewards"]),
+        ("ask", {"available": ["a", None, [1]]}, ["available.1", "available.2"]),
+        ("ask", {"context": {"age": "old"}}, ["context", "context.age"]),
+        ("estimates", {"context": {"age": "old"}}, ["context", "context.age"]),
+        ("estimates", {"available": []}, ["available"]),
+        ("estimates", {"level": 1.0, "draws": 0}, ["draws", "level"]),
+        ("estimates", {"draws": 100_001, "n": 2}, ["draws", "n"]),
+        ("arms", {"arms": [{"arm": "x", "colour": ["red"]}]}, ["arms.0.colour"]),
     ],
 )
 def test_places_of_mistakes_are_those_of_the_request(client, path, body, wrong):
     data = problem(client.post(f"/v1/experiments/mine/{path}", json=body), 422, "invalid")
-    assert sorted(each["where"] for each in data["errors"]) == wrong
+    assert sorted(each["argument"] for each in data["errors"]) == wrong
     for word in ("Told", "constrained", "list["):
         assert word not in data["detail"]
 

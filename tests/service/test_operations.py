@@ -117,7 +117,7 @@ def test_a_damaged_experiment_is_no_trouble_for_others():
         with sqlite3.connect(url.removeprefix("sqlite:///")) as database:
             database.execute("UPDATE rolf_experiments SET policy = 'x:Y' WHERE name = 'bad'")
         database.close()
-        client.app.state.service.handles.drop("bad")
+        client.app.state.service.experiments.drop("bad")
         listed = client.get("/v1/experiments").json()["experiments"]
         assert [(each["name"], each["asked"]) for each in listed] == [("bad", None), ("good", 0)]
         assert client.ask("bad").status_code in (409, 500)
@@ -267,8 +267,8 @@ def test_the_demo_changes_within_seconds():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--insecure-local", "--host", "0.0.0.0"], "--insecure-local is for this machine alone"),
-        (["--demo", "--host", "0.0.0.0"], "--insecure-local is for this machine alone"),
+        (["--insecure-local", "--host", "0.0.0.0"], "--insecure-local is only for this machine"),
+        (["--demo", "--host", "0.0.0.0"], "--insecure-local is only for this machine"),
         (["--demo", "--storage", "sqlite:///x.db"], "--demo has a database of its own"),
         (["--storage", "postgresql://me:secret@127.0.0.1:1/x"], "cannot be reached"),
         (["--storage", "memory://"], "keeps no API keys"),

@@ -12,8 +12,7 @@ import pytest
 
 from rolf.errors import InvalidArgument
 from rolf.experiments.storage.urls import connect
-from rolf.service.auth import SCOPES, check_key, new_key
-from rolf.service.limits import Buckets
+from rolf.service.auth import SCOPES, RateLimit, find_key, new_key
 from rolf.service.settings import Settings
 from support.attacks import BODIES, call
 from support.served import make_key, problem, service, wait_until
@@ -112,14 +111,14 @@ def test_secrets_are_compared_in_full_and_stored_hashed():
     store = connect(make_url("sqlite"))
     text, key = new_key("decide", note="for the shop")
     store.add_key(key)
-    assert check_key(store, text) == key
+    assert find_key(store, text) == key
     secret = text.rsplit("_", 1)[-1] if "_" not in text[18:] else text[18:]
     assert secret not in json.dumps(store.keys())
     for place in range(18, len(text)):
         other = "A" if text[place] != "A" else "B"
-        assert check_key(store, text[:place] + other + text[place + 1 :]) is None
+        assert find_key(store, text[:place] + other + text[place + 1 :]) is None
     for bad in ("", "rolf__", text.upper(), text + "\n", text + "\0"):
-        assert check_key(store, bad) is None
+        assert find_key(store, bad) is None
     with pytest.raises(InvalidArgument, match="scope"):
         new_key("root")
     with pytest.raises(InvalidArgument, match="note"):
@@ -194,13 +193,13 @@ def test_each_key_has_its_rate():
 
 def test_buckets_fill_up_again():
     now = [0.0]
-    buckets = Buckets(2.0, 3, clock=lambda: now[0])
+    buckets = RateLimit(2.0, 3, clock=lambda: now[0])
     assert [buckets.wait_for("a") for _ in range(5)] == [0, 0, 0, 1, 1]
     now[0] = 1.0
     assert [buckets.wait_for("a") for _ in range(3)] == [0, 0, 1]
     now[0] = 100.0
     assert [buckets.wait_for("a") for _ in range(4)] == [0, 0, 0, 1]
-    assert Buckets(0.0, 1).wait_for("a") == 0
+    assert RateLimit(0.0, 1).wait_for("a") == 0
 
 
 def test_slow_clients_are_not_waited_for():

@@ -99,7 +99,7 @@ def test_the_description_is_openapi_3_1(running):
 
 
 def test_the_page_names_every_route_setting_and_problem(running):
-    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "production" / "service.md").read_text()
     for path, operations in running.get("/openapi.json").json()["paths"].items():
         for method, operation in operations.items():
             if path.startswith("/v1/"):

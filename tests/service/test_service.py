@@ -11,7 +11,6 @@ import pytest
 
 import rolf
 from rolf.experiments.storage.contract import PART
-from rolf.experiments.transfer.export import import_log
 from rolf.testing.storage import current_state, folded_state
 from support.served import FEATURES, ROWS, Client, problem, service
 from support.stores import make_url
@@ -131,7 +130,7 @@ def test_many_decisions_at_once(client):
     slate = client.ask("many", n=3, distinct=True).json()["decisions"]
     assert len({decision["arm"] for decision in slate}) == 3
     data = problem(client.ask("many", n=5, distinct=True), 422, "invalid")
-    assert data["errors"][0]["where"] == "n"
+    assert data["errors"][0]["argument"] == "n"
 
 
 def test_rewards_are_told_all_or_none(client):
@@ -166,7 +165,7 @@ def test_contexts(client):
     [decision] = client.ask("crowd", context={"night": 1, "age": 0.3}).json()["decisions"]
     assert client.tell(decision, 1.0, "crowd").status_code == 200
     data = problem(client.ask("crowd"), 422, "invalid")
-    assert data["errors"][0]["where"] == "context"
+    assert data["errors"][0]["argument"] == "context"
     [again] = client.ask("crowd", context=[0.3, 1]).json()["decisions"]
     assert again["id"] != decision["id"]
     log = client.get("/v1/experiments/crowd/log").text.splitlines()
@@ -281,10 +280,14 @@ def test_a_streamed_log_is_an_exported_one(kind, tmp_path):
     path = tmp_path / "log.csv"
     path.write_text(text)
     original = rolf.open_experiment(url, "one")
-    copy = import_log(
-        make_url("memory"), "copy", path, features=rolf.read_arms(original_rows()), policy="ucb"
+    copy = rolf.open_experiment(
+        make_url("memory"), "copy", features=rolf.read_arms(original_rows()), policy="ucb"
     )
-    assert copy.status().arms == original.status().arms
+    learned = copy.learn_file(path, "arm", "reward")
+    assert learned.learned == sum(row["reward"] != "" for row in table)
+    assert [arm.estimate for arm in copy.status().arms] == [
+        arm.estimate for arm in original.status().arms
+    ]
 
 
 def original_rows():

@@ -246,9 +246,9 @@ def _tell_file(experiment: Experiment, path: Path) -> int:
     try:
         experiment.tell_many(rewards.values())
     except DecisionError as error:
-        lines = [line for line, (id, _) in rewards.items() if f"decision {id!r} " in str(error)]
-        where = f"{path}, line {lines[0]}" if lines else f"{path}"
-        raise type(error)(f"{where}: {error}") from None
+        line = next((line for line, (id, _) in rewards.items() if id == error.decision), None)
+        where = f"{path}" if line is None else f"{path}, line {line}"
+        raise type(error)(f"{where}: {error}", error.decision) from None
     return len(rewards)
 
 

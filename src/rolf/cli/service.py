@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import fields
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rolf.cli.common import JSON, make_table, print_json, print_table
 from rolf.errors import InvalidArgument
 from rolf.extras import require
+from rolf.service.settings import Settings, load
 
 if TYPE_CHECKING:
     from rolf.experiments.storage.contract import Store
@@ -20,121 +24,58 @@ commands = typer.Typer()
 keys = typer.Typer(no_args_is_help=True, help="API keys of the service.")
 commands.add_typer(keys, name="keys")
 
-DEFAULT_STORAGE = "sqlite:///rolf.db"
 STORAGE = Annotated[
     str | None,
     typer.Option(
-        help="sqlite:///file.db or postgresql://user@host/database.",
-        show_default=f"ROLF_SERVE_STORAGE, or {DEFAULT_STORAGE}",
+        help="The database of the service; by default as rolf serve finds it, without --config.",
+        show_default=False,
     ),
+]
+DEMO = Annotated[
+    bool, typer.Option("--demo", help="A simulated experiment to watch; nothing is kept.")
+]
+CONFIG = Annotated[
+    Path | None, typer.Option(help="A TOML file with settings.", exists=True, dir_okay=False)
 ]
 
 
-@commands.command()
-def serve(
-    storage: Annotated[
-        str | None,
-        typer.Option(
-            help="sqlite:///file.db or postgresql://user@host/database.",
-            show_default=DEFAULT_STORAGE,
-        ),
-    ] = None,
-    host: Annotated[str | None, typer.Option(show_default="127.0.0.1")] = None,
-    port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="0: any.", show_default="8000")
-    ] = None,
-    insecure_local: Annotated[
-        bool | None,
-        typer.Option("--insecure-local", help="No keys; for programs on this machine alone."),
-    ] = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="A simulated experiment to watch; nothing is kept.")
-    ] = False,
-    config: Annotated[
-        Path | None, typer.Option(help="A TOML file with settings.", exists=True, dir_okay=False)
-    ] = None,
-    max_body: Annotated[
-        int | None, typer.Option(help="Bytes of a request.", show_default="8000000")
-    ] = None,
-    max_batch: Annotated[
-        int | None,
-        typer.Option(help="Decisions, rewards or arms of a request.", show_default="1000"),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(help="Requests per second and key; 0: any number.", show_default="1000"),
-    ] = None,
-    burst: Annotated[
-        int | None, typer.Option(help="Requests of a key at once.", show_default="2000")
-    ] = None,
-    receive_timeout: Annotated[
-        float | None,
-        typer.Option(help="Seconds for a client to send or read.", show_default="20"),
-    ] = None,
-    keep_alive: Annotated[
-        float | None, typer.Option(help="Seconds of an idle connection.", show_default="30")
-    ] = None,
-    max_connections: Annotated[
-        int | None, typer.Option(help="Connections at a time.", show_default="1000")
-    ] = None,
-    storage_timeout: Annotated[
-        float | None,
-        typer.Option(help="Seconds to wait for the database.", show_default="10"),
-    ] = None,
-    max_open: Annotated[
-        int | None, typer.Option(help="Experiments in memory.", show_default="200")
-    ] = None,
-    drain: Annotated[
-        float | None,
-        typer.Option(help="Seconds to go on after the signal to end.", show_default="0"),
-    ] = None,
-    shutdown_grace: Annotated[
-        float | None,
-        typer.Option(help="Seconds for requests in flight at the end.", show_default="20"),
-    ] = None,
-    public_metrics: Annotated[
-        bool | None, typer.Option("--public-metrics", help="/metrics without a key.")
-    ] = None,
-    log_level: Annotated[
-        str | None,
-        typer.Option(help="debug, info, warning or error.", show_default="info"),
-    ] = None,
-) -> None:
+def serve(demo: bool, config: Path | None, **settings: Any) -> None:
     """Serve decisions over HTTP, and a page to watch them.
 
-    Every setting can also be given as a variable, ROLF_SERVE_PORT for instance, or in a file;
+    Every setting can also be a variable, ROLF_SERVE_PORT for instance, or be in a file;
     options come first, then variables, then the file.
     """
     for module in ("fastapi", "uvicorn", "prometheus_client", "scipy"):
         require(module, "rolf serve")
     from rolf.experiments.storage.urls import shown
     from rolf.service.server import serve as run
-    from rolf.service.settings import load
 
-    given = {
-        "storage": storage,
-        "host": host,
-        "port": port,
-        "insecure_local": insecure_local,
-        "max_body": max_body,
-        "max_batch": max_batch,
-        "rate": rate,
-        "burst": burst,
-        "receive_timeout": receive_timeout,
-        "keep_alive": keep_alive,
-        "max_connections": max_connections,
-        "storage_timeout": storage_timeout,
-        "max_open": max_open,
-        "drain": drain,
-        "shutdown_grace": shutdown_grace,
-        "public_metrics": public_metrics,
-        "log_level": log_level,
-    }
-    if demo and storage is not None:
+    if demo and settings["storage"] is not None:
         raise InvalidArgument(
-            "--storage", shown(storage), "nothing: --demo has a database of its own"
+            "--storage", shown(settings["storage"]), "nothing: --demo has a database of its own"
         )
-    run(load(given, config), lambda url: typer.echo(f"serving: {url}"), demo=demo)
+    run(load(settings, config), lambda url: typer.echo(f"serving: {url}"), demo=demo)
+
+
+def _options() -> Iterator[Parameter]:
+    """The options of ``rolf serve``: one per setting, and what is no setting."""
+    for each in fields(Settings):
+        default: Any = each.default
+        kind: Any = type(default)
+        shown = f"{default:g}" if kind is float else str(default)
+        option = typer.Option(
+            f"--{each.name.replace('_', '-')}",
+            help=each.metadata["help"],
+            show_default=False if kind is bool else shown,
+        )
+        annotation = Annotated[kind | None, option]
+        yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    yield Parameter("demo", Parameter.KEYWORD_ONLY, default=False, annotation=DEMO)
+    yield Parameter("config", Parameter.KEYWORD_ONLY, default=None, annotation=CONFIG)
+
+
+serve.__signature__ = Signature(list(_options()))  # type: ignore[attr-defined]
+commands.command()(serve)
 
 
 @keys.command("new")
@@ -189,11 +130,10 @@ def revoke_key(
     id: Annotated[str, typer.Argument(help="The id of the key, or the key itself.")],
     storage: STORAGE = None,
 ) -> None:
-    """Revoke a key: from now on it is refused, by all instances."""
-    from rolf.service.auth import FORM
+    """Revoke a key: from now on all instances refuse it."""
+    from rolf.service.auth import key_id
 
-    form = FORM.fullmatch(id)
-    id = form[1] if form else id
+    id = key_id(id)
     with closing(_existing(storage)) as store:
         known = store.revoke_key(id, time.time())
     if not known:
@@ -203,8 +143,6 @@ def revoke_key(
 
 def _chosen(storage: str | None) -> str:
     """The database that ``rolf serve`` would use."""
-    from rolf.service.settings import load
-
     return load({"storage": storage}).storage
 
 

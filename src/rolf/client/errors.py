@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import email.utils
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rolf import errors
 from rolf.errors import (
     AccessDenied,
+    DecisionError,
     InvalidArgument,
     InvalidTable,
     RolfError,
@@ -56,25 +58,28 @@ def error_of(response: httpx.Response) -> RolfError:
     path, status = response.request.url.path, response.status_code
     text = str(detail) if detail else f"the service answered {path} with status {status}"
     if slug == "invalid":
-        return _invalid(problem.get("errors"), text)
-    return (KINDS.get(slug) or STATUSES.get(status) or ServiceError)(text)
+        return _invalid(problem, text)
+    kind = KINDS.get(slug) or STATUSES.get(status) or ServiceError
+    if issubclass(kind, DecisionError):
+        return kind(text, problem.get("decision"))
+    return kind(text)
 
 
-def _invalid(problems: Any, text: str) -> InvalidArgument:
+def _invalid(problem: Mapping[str, Any], text: str) -> InvalidArgument:
     """The error of a request that is not valid, with the message that the service gives it."""
-    found = []
-    for each in problems if isinstance(problems, list) else ():
-        if not isinstance(each, dict):
-            continue
-        where = str(each.get("where")).removeprefix("body.").removeprefix("query.")
-        message = str(each.get("message"))
-        got, separator, wanted = message.removeprefix(f"{where}: got ").rpartition(", wanted ")
-        error = InvalidArgument(where, got if separator else "something else", wanted)
-        error.args = (message if separator else f"{where}: {message}",)
-        found.append(error)
-    if len(found) > 1:
-        return InvalidTable("the request", found)
-    return found[0] if found else InvalidArgument("the request", text, "a valid one")
+    listed = problem.get("errors")
+    errors = [_argument(each) for each in listed or () if isinstance(each, dict)]
+    if len(errors) > 1:
+        return InvalidTable(str(problem.get("argument", "the request")), errors)
+    return errors[0] if errors else InvalidArgument("the request", text, "a valid one")
+
+
+def _argument(described: Mapping[str, Any]) -> InvalidArgument:
+    argument, got, wanted = (described.get(name) for name in ("argument", "got", "wanted"))
+    error = InvalidArgument(str(argument), got, str(wanted))
+    if "message" in described:  # a value that JSON cannot hold is only shown there
+        error.args = (str(described["message"]),)
+    return error
 
 
 def _problem(response: httpx.Response) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class Study:
 
     # --- fixed rules ---
 
-    def evaluate(self, names: Sequence[str], limit: float, keep: bool, tick: Ticker) -> Tally:
+    def evaluate(self, names: Sequence[str], limit: float, tick: Ticker) -> Tally:
         """What rules that learned from the first decisions earn on the others."""
         level = float(next(self.source.rounds(0, 1, False)).rewards[0])
         dr = "dr" in names
@@ -118,7 +118,6 @@ class Study:
             common=learned.spread.common,
             estimators=tuple(names),
             limit=limit,
-            keep=keep,
             features=self.varying and bool(names),
         )
         while True:
@@ -180,9 +179,7 @@ class Study:
 
     # --- learning policies ---
 
-    def replay(
-        self, seen: Tally, keep: bool, advance: Callable[[str], None], steps: int
-    ) -> dict[str, Sums]:
+    def replay(self, seen: Tally, advance: Callable[[str], None], steps: int) -> dict[str, Sums]:
         """The rewards that every policy accepts, learning from scratch."""
         assert seen.logged is not None
         function = partial(
@@ -192,7 +189,6 @@ class Study:
             centre=seen.logged.centre,
             common=seen.spread.common,
             least=seen.least if self.log.contextual else None,
-            keep=keep,
         )
         if self.workers.backend in ("dask", "ray"):
             sums = list(self.workers.results(function, self.entries, len(self.log)))
@@ -214,7 +210,6 @@ def replayed(
     centre: float,
     common: float | None,
     least: float | None,
-    keep: bool,
     tick: Ticker | None = None,
 ) -> Sums:
     """The rewards that a learning policy accepts; of a contextual log, whose ``least`` chance is
@@ -230,7 +225,7 @@ def replayed(
             rows = rows[coin.random(rows.size) * each.chances < least]
         rewards = each.rewards[accept(policy, each, rows)]
         weights = Weights.of(None, rewards, common)
-        sums = sums.plus(sums_of(centre, rewards - centre, weights, keep=keep))
+        sums = sums.plus(sums_of(centre, rewards - centre, weights))
         if tick is not None:
             tick(each.positions.size, size)
     return sums

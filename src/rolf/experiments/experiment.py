@@ -25,6 +25,7 @@ from rolf.experiments.storage.forks import notice_forks
 from rolf.experiments.telling import Telling
 from rolf.experiments.together import Together
 from rolf.experiments.transfer.backup import back_up
+from rolf.experiments.transfer.export import write_log
 from rolf.experiments.waiting import Waits
 from rolf.experiments.warm_start import WarmStart
 from rolf.types import Decision
@@ -201,6 +202,15 @@ class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
         """All rows of the log, in their order."""
         self._check_open()
         return [Row(*row) for row in log_rows(self._store, self._record)]
+
+    def export(self, path: str | Path) -> int:
+        """Write the log to a file, .csv or .parquet, one row per decision with its reward.
+
+        Returns:
+            How many decisions were written.
+        """
+        rows = self.log()
+        return write_log(path, self._record, rows, self._replica.policy)
 
     # --- snapshots ---
 

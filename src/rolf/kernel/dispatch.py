@@ -26,6 +26,10 @@ Body = TypeVar("Body", bound=Callable[..., Any])
 # own: replicas of an experiment must agree to the last bit (tests/kernel/test_dispatch.py).
 FAST = {"reassoc", "contract", "nsz"}
 
+# Inner functions are never called from Python.
+INNER = {"fastmath": FAST, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+_inner: set[Callable[..., Any]] = set()
 _bodies: dict[Any, dict[type, Callable[..., Any]]] = {}
 _registered: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
 _active = False
@@ -120,7 +124,13 @@ def _register(call: Callable[..., Any], find: Callable[..., Any]) -> None:
 def _overload(call: Callable[..., Any], find: Callable[..., Any]) -> None:
     from numba.extending import overload
 
-    overload(call, jit_options={"fastmath": FAST}, strict=False)(find)
+    def body(*types: Any) -> Callable[..., Any] | None:
+        function: Callable[..., Any] | None = find(*types)
+        if function is not None:
+            _inner.add(function)
+        return function
+
+    overload(call, jit_options=INNER, strict=False)(body)
 
 
 def activate() -> None:
@@ -139,6 +149,11 @@ def modules() -> set[str]:
     return names | {body.__module__ for bodies in _bodies.values() for body in bodies.values()}
 
 
+def _is_inner(function: Callable[..., Any]) -> bool:
+    """Whether only compiled code calls the compiled form of a function."""
+    return function in _inner or function.__module__.startswith("numba.")
+
+
 def compiled(function: Callable[P, R], *classes: type, title: str) -> Callable[P, R]:
     """The Numba version of ``function``, kept on disk between processes.
 
@@ -150,9 +165,10 @@ def compiled(function: Callable[P, R], *classes: type, title: str) -> Callable[P
     with _lock:
         import numba
 
+        from rolf.kernel.compiler import compiler_options
         from rolf.kernel.store import DiskCache
 
-        dispatcher = numba.njit(function, nogil=True, fastmath=FAST)
+        dispatcher = numba.njit(function, nogil=True, fastmath=FAST, **compiler_options(_is_inner))
         own = {function.__module__, *(cls.__module__ for cls in classes)}
         dispatcher._cache = DiskCache(
             function,

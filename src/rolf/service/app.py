@@ -14,15 +14,13 @@ from starlette.types import ASGIApp
 
 from rolf import __version__
 from rolf.errors import RolfError
+from rolf.service.auth import redacted
 from rolf.service.demo import Demo
-from rolf.service.dependencies import Service
-from rolf.service.http import handlers
-from rolf.service.http.compression import Compression
+from rolf.service.dependencies import Service, on_error
 from rolf.service.http.errors import Problem
-from rolf.service.http.metrics import Metrics
-from rolf.service.http.middleware import Front
+from rolf.service.http.middleware import wrapped
 from rolf.service.http.openapi import describe
-from rolf.service.open_experiments import Handles
+from rolf.service.open_experiments import OpenExperiments
 from rolf.service.routes import arms, decisions, experiments, log
 from rolf.service.routes import health as operations
 from rolf.service.routes import status as reading
@@ -32,12 +30,12 @@ DESCRIPTION = "Decisions over HTTP. Every route under /v1 needs `Authorization: 
 
 
 class App(FastAPI):
-    """An application with a layer around everything."""
+    """An application within all middleware, also around errors."""
 
     def build_middleware_stack(self) -> ASGIApp:
         service: Service = self.state.service
-        inner = Compression(super().build_middleware_stack())
-        return Front(inner, service.settings, service.metrics)
+        inner = super().build_middleware_stack()
+        return wrapped(inner, service.settings, service.metrics, redacted)
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -46,16 +44,20 @@ class App(FastAPI):
 
 
 def create_app(settings: Settings, *, demo: bool = False) -> App:
-    """The service as an ASGI application; opens the database. ``demo``: with an experiment that
-    goes on by itself."""
-    handles = Handles(settings.storage, settings.storage_timeout, settings.max_open)
+    """The service as an ASGI application; opens the database.
+
+    Args:
+        settings: how it is set up.
+        demo: include an experiment that runs by itself.
+    """
+    opened = OpenExperiments(settings.storage, settings.storage_timeout, settings.max_open)
     if not settings.insecure_local:
-        handles.store.key("")  # raises if this storage keeps none
-    service = Service(settings, handles, Metrics())
+        opened.store.key("")  # raises if this storage keeps none
+    service = Service(settings, opened)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        player = Demo(handles) if demo else None
+        player = Demo(opened) if demo else None
         if player is not None:
             player.start()
         yield
@@ -79,9 +81,6 @@ def create_app(settings: Settings, *, demo: bool = False) -> App:
         app.include_router(group.router)
     if operations.PAGE.is_dir():
         app.mount("/static", StaticFiles(directory=operations.PAGE))
-    app.add_exception_handler(Problem, handlers.on_problem)
-    app.add_exception_handler(RolfError, handlers.on_problem)
-    app.add_exception_handler(RequestValidationError, handlers.on_invalid)
-    app.add_exception_handler(HTTPException, handlers.on_http)
-    app.add_exception_handler(Exception, handlers.on_bug)
+    for kind in (Problem, RolfError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, on_error)
     return app

@@ -1,9 +1,10 @@
-"""Asks and rewards of an experiment that wait for each other are served together.
+"""Asks and tells of an experiment that come at the same time are served with one write.
 
-While a thread writes for some, others queue; it then serves all of them with one write. Keys are
-checked at the door, by another thread, which looks each key up once for all who have come with it.
-So under load the database and the way to another thread are shared, and a single request waits for
-nobody. What is wrong with one request stays with it.
+Keys first: while a thread authenticates some requests, others queue; it then authenticates those,
+with one lookup per key and batch. Authorized requests queue by experiment: while a thread writes
+for some, others wait, and are served together next. So under load the database and the way to
+another thread are shared, and a single request never waits for others. What is wrong with one
+request stays with it.
 """
 
 from __future__ import annotations
@@ -11,20 +12,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from contextlib import suppress
+from typing import Any
 
-from rolf.errors import RolfError, StorageError, UnknownExperiment
+from rolf.errors import StorageError, UnknownExperiment
 from rolf.experiments.asking import Asking
 from rolf.experiments.experiment import Experiment
-from rolf.experiments.storage.contract import Key, Record, Store, check_exists
+from rolf.experiments.storage.contract import check_exists
 from rolf.experiments.telling import Telling
-from rolf.service.http.middleware import Visit
-from rolf.service.open_experiments import Handles, unknown
-
-#: keys that were looked up just now, by the headers they came in
-Known: TypeAlias = dict[str | None, Key | None]
+from rolf.service.auth import ApiKey, Auth, Credentials, note
+from rolf.service.http.errors import unknown_experiment
+from rolf.service.open_experiments import OpenExperiments
 
 #: threads, each for one experiment at a time
 THREADS = 16
@@ -35,20 +35,18 @@ MOST = 100
 class Job:
     """A request that waits for its result."""
 
-    __slots__ = ("error", "future", "header", "name", "visit", "work")
+    __slots__ = ("credentials", "error", "future", "name", "work")
 
     def __init__(
         self,
         name: str,
         work: Asking | Telling,
-        visit: Visit,
-        header: str | None,
+        credentials: Credentials,
         future: asyncio.Future[Any],
     ) -> None:
         self.name = name
         self.work = work
-        self.visit = visit
-        self.header = header
+        self.credentials = credentials
         self.future = future
         self.error: Exception | None = None
 
@@ -61,135 +59,149 @@ class Job:
             self.future.set_exception(self.error)
 
 
-class Line:
-    """Requests that wait for a thread, which serves them until there are no more."""
+class Queue:
+    """Requests that one thread serves, until there are no more."""
 
-    __slots__ = ("name", "waiting")
+    __slots__ = ("jobs", "name")
 
     def __init__(self, name: str | None) -> None:
         self.name = name
-        self.waiting: deque[Job] = deque()
+        self.jobs: deque[Job] = deque()
 
 
-class Desk:
-    """Where asks and rewards queue: at the door, until their keys are checked, and then by
-    experiment."""
+class Batcher:
+    """Serves asks and tells in batches: a queue for authentication, then one per experiment."""
 
-    def __init__(self, handles: Handles, admit: Callable[[Visit, str | None, str, Known], None]):
-        self._handles = handles
-        self._admit = admit
+    def __init__(self, auth: Auth, experiments: OpenExperiments) -> None:
+        self._auth = auth
+        self._experiments = experiments
         self._lock = threading.Lock()
-        self._lines: dict[str | None, Line] = {}  # that a thread serves; None: at the door
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="rolf-desk")
+        self._queues: dict[str | None, Queue] = {}  # those in use; None: for authentication
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="rolf-batch")
 
-    async def serve(
-        self, name: str, work: Asking | Telling, visit: Visit, header: str | None
-    ) -> None:
-        """Queue, and wait until the work is done; raises what is wrong with the request."""
+    def submit(
+        self, name: str, work: Asking | Telling, credentials: Credentials
+    ) -> asyncio.Future[Any]:
+        """Have work done; the future ends with it, or raises what is wrong with the request."""
         loop = asyncio.get_running_loop()
-        job = Job(name, work, visit, header, loop.create_future())
-        door = self._join(None, [job])
-        if door is not None:
-            self._threads.submit(self._let_in, door, loop)
-        await job.future
+        job = Job(name, work, credentials, loop.create_future())
+        queue = self._add(None, [job])
+        if queue is not None:
+            self._threads.submit(self._authenticate, queue, loop)
+        return job.future
 
-    def _join(self, name: str | None, jobs: Sequence[Job]) -> Line | None:
-        """Queue; returns the line if a thread has to be found that serves it."""
+    def _add(self, name: str | None, jobs: Sequence[Job]) -> Queue | None:
+        """Queue requests; returns the queue if it is a new one, which needs a thread."""
         with self._lock:
-            line = self._lines.get(name)
-            if line is not None:
-                line.waiting.extend(jobs)
-                return None
-            line = self._lines[name] = Line(name)
-            line.waiting.extend(jobs)
-            return line
+            queue = self._queues.get(name)
+            new = queue is None
+            if queue is None:
+                queue = self._queues[name] = Queue(name)
+            queue.jobs.extend(jobs)
+        return queue if new else None
 
-    def _next(self, line: Line) -> list[Job]:
-        """Those who are served next; if there are none, the thread may go."""
+    def _next(self, queue: Queue) -> list[Job]:
+        """The next batch. If it is empty, the queue is gone, and its thread may end."""
         with self._lock:
-            jobs = [line.waiting.popleft() for _ in range(min(MOST, len(line.waiting)))]
-            if not jobs:
-                del self._lines[line.name]
-        return jobs
+            batch = [queue.jobs.popleft() for _ in range(min(MOST, len(queue.jobs)))]
+            if not batch:
+                del self._queues[queue.name]
+        return batch
 
-    def _let_in(self, door: Line, loop: asyncio.AbstractEventLoop) -> None:
-        """Check keys, and send everybody to the line of an experiment. If there is nobody left at
-        the door, a line that needs a thread gets this one."""
-        new: list[Line] = []
-        while jobs := self._next(door):
-            for line in new:
-                self._threads.submit(self._work_off, line, loop)
-            admitted = self._admitted(jobs)
-            _deliver(loop, [job for job in jobs if job.error is not None])
-            joined = [self._join(name, others) for name, others in admitted.items()]
-            new = [line for line in joined if line is not None]
-        for line in new[1:]:
-            self._threads.submit(self._work_off, line, loop)
-        for line in new[:1]:
-            self._work_off(line, loop)
+    def _authenticate(self, queue: Queue, loop: asyncio.AbstractEventLoop) -> None:
+        """Authenticate requests and add them to the queues of their experiments. At the end this
+        thread serves one of the queues that need a thread."""
+        new: list[Queue] = []
+        while batch := self._next(queue):
+            for other in new:
+                self._threads.submit(self._serve_all, other, loop)
+            authorized = self._authorized(batch)
+            _deliver(loop, [job for job in batch if job.error is not None])
+            added = [self._add(name, jobs) for name, jobs in authorized.items()]
+            new = [each for each in added if each is not None]
+        for other in new[1:]:
+            self._threads.submit(self._serve_all, other, loop)
+        for other in new[:1]:
+            self._serve_all(other, loop)
 
-    def _admitted(self, jobs: Sequence[Job]) -> dict[str, list[Job]]:
-        """Those who may come in, by experiment."""
-        keys: Known = {}
-        admitted: dict[str, list[Job]] = {}
-        failure: StorageError | None = None
-        for job in jobs:
+    def _authorized(self, batch: Sequence[Job]) -> dict[str, list[Job]]:
+        """The requests that are allowed, by experiment."""
+        keys = self._keys(batch)
+        authorized: dict[str, list[Job]] = {}
+        for job in batch:
+            sent = job.credentials
             try:
-                if failure is not None:  # nobody waits for the database one after the other
-                    raise failure
-                self._admit(job.visit, job.header, job.name, keys)
-                admitted.setdefault(job.name, []).append(job)
+                key = keys[sent.header]
+                if isinstance(key, Exception):
+                    raise key
+                note(sent.info, key, job.name)
+                self._auth.authorize(key, sent.scope, job.name)
+                authorized.setdefault(job.name, []).append(job)
             except Exception as error:
                 job.error = error
+        return authorized
+
+    def _keys(self, batch: Sequence[Job]) -> dict[str | None, ApiKey | Exception]:
+        """The key in each header, or what is wrong with it. If the database fails once, it is not
+        tried again for the rest of the batch."""
+        keys: dict[str | None, ApiKey | Exception] = {}
+        failure: StorageError | None = None
+        for job in batch:
+            header = job.credentials.header
+            if header in keys:
+                continue
+            try:
+                if failure is not None:
+                    raise failure
+                keys[header] = self._auth.authenticate(header)
+            except Exception as error:
+                keys[header] = error
                 if isinstance(error, StorageError):
                     failure = error
-        return admitted
+        return keys
 
-    def _work_off(self, line: Line, loop: asyncio.AbstractEventLoop) -> None:
-        while jobs := self._next(line):
+    def _serve_all(self, queue: Queue, loop: asyncio.AbstractEventLoop) -> None:
+        while batch := self._next(queue):
             try:
-                self._serve(jobs[0].name, jobs)
+                self._serve(batch[0].name, batch)
             except Exception as error:
-                for job in jobs:
+                for job in batch:
                     job.error = job.error or error
-            _deliver(loop, jobs)
+            _deliver(loop, batch)
 
-    def _serve(self, name: str, jobs: Sequence[Job]) -> None:
-        def together(experiment: Experiment) -> None:
-            left = [job for job in jobs if isinstance(job.error, UnknownExperiment | None)]
-            for job in left:
-                job.error = job.work.error = None
-            experiment.serve_each(
-                [job.work for job in left if isinstance(job.work, Asking)],
-                [job.work for job in left if isinstance(job.work, Telling)],
-            )
-            for job in left:
-                job.error = job.work.error
-            if any(job.error and not isinstance(job.error, StorageError) for job in left):
-                _check_exists(self._handles.store, experiment.record, left)
+    def _serve(self, name: str, batch: Sequence[Job]) -> None:
+        refused = list(batch)
+        with suppress(UnknownExperiment):
+            experiment, fresh = self._experiments.get(name)
+            refused = self._write(experiment, batch)
+            if refused and not fresh:  # another may have its name now
+                refused = self._write(self._experiments.reopen(name, experiment), refused)
+        for job in refused:
+            job.error = unknown_experiment(name)
 
-        try:
-            self._handles.use(name, together)
-        except UnknownExperiment:
-            for job in jobs:
-                if isinstance(job.error, UnknownExperiment | None):
-                    job.error = unknown(name)
-        except RolfError as error:
-            for job in jobs:
-                job.error = job.error or error
+    def _write(self, experiment: Experiment, batch: Sequence[Job]) -> list[Job]:
+        """Serve requests with one write where possible; returns those of a deleted experiment."""
+        for job in batch:
+            job.error = job.work.error = None
+        experiment.serve_each(
+            [job.work for job in batch if isinstance(job.work, Asking)],
+            [job.work for job in batch if isinstance(job.work, Telling)],
+        )
+        wrong = [job for job in batch if job.work.error is not None]
+        for job in wrong:
+            job.error = job.work.error
+        if any(not isinstance(job.error, StorageError) for job in wrong):
+            try:  # what a deleted experiment refuses, another of its name may do
+                check_exists(self._experiments.store, experiment.record)
+            except UnknownExperiment:
+                return wrong
+            except StorageError as error:  # so it is unknown whether that is right
+                for job in wrong:
+                    job.error = error
+        return [job for job in wrong if isinstance(job.error, UnknownExperiment)]
 
     def close(self) -> None:
         self._threads.shutdown()
-
-
-def _check_exists(store: Store, record: Record, jobs: Sequence[Job]) -> None:
-    """Raise if the experiment is gone; another of the same name may do what this one refused."""
-    try:
-        check_exists(store, record)
-    except UnknownExperiment as error:
-        for job in jobs:
-            job.error = job.error and error
-        raise
 
 
 def _deliver(loop: asyncio.AbstractEventLoop, jobs: Sequence[Job]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rolf.errors import RolfError, UnknownExperiment
 from rolf.experiments.experiment import Experiment
-from rolf.service.open_experiments import Handles
+from rolf.service.open_experiments import OpenExperiments
 
 NAME = "headlines"
 ROUNDS_AT_START = 300
@@ -39,12 +39,12 @@ CHANCES = {"travel": 0.12, "animals": 0.2, "weather": 0.08, "city": 0.1, "food":
 class Demo:
     """Visitors who read headlines, or not."""
 
-    def __init__(self, handles: Handles) -> None:
+    def __init__(self, experiments: OpenExperiments) -> None:
         rows: list[dict[str, Any]] = [
             {"arm": title, "topic": topic, "words": words, "number": number > 0}
             for title, (topic, words, number, _) in HEADLINES.items()
         ]
-        self._experiment, _, _ = handles.create(
+        self._experiment, _, _ = experiments.create(
             NAME, features=rows, options={"rewards": "binary", "rule": "sample"}, seed=1
         )
         self._random = random.Random(1)

@@ -6,9 +6,9 @@ import json
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from rolf.errors import RolfError, RolfWarning, UnknownExperiment
 from rolf.experiments.database import open_experiment
@@ -17,11 +17,10 @@ from rolf.experiments.storage.contract import check_exists
 from rolf.experiments.storage.urls import connect
 from rolf.policies.catalogue import DEFAULT_POLICY
 from rolf.policies.warm import warm_up
+from rolf.service.http.errors import unknown_experiment
 
-T = TypeVar("T")
 
-
-class Handles:
+class OpenExperiments:
     """Open experiments by name: those that were used last. Others are opened when needed.
 
     An experiment may be deleted, and another created under its name, by other processes.
@@ -39,26 +38,19 @@ class Handles:
     def __len__(self) -> int:
         return len(self._open)
 
-    def use(self, name: str, work: Callable[[Experiment], T], *, check: bool = False) -> T:
-        """Do some work with an experiment; ``check``: the work itself would not notice that it has
-        been deleted."""
-        experiment, fresh = self._get(name)
+    def current(self, name: str) -> Experiment:
+        """An experiment that is in the database now."""
+        experiment, fresh = self.get(name)
         try:
-            if check and not fresh:
+            if not fresh:
                 check_exists(self.store, experiment.record)
-            return work(experiment)
         except UnknownExperiment:
-            self.drop(name, experiment)
-            if fresh:
-                raise
-        try:
-            experiment, _ = self._get(name)
-        except UnknownExperiment:
-            raise unknown(name) from None
-        return work(experiment)
+            return self.reopen(name, experiment)
+        return experiment
 
-    def _get(self, name: str) -> tuple[Experiment, bool]:
-        """An experiment, and whether it was opened just now."""
+    def get(self, name: str) -> tuple[Experiment, bool]:
+        """An experiment, and whether it was opened just now: otherwise it may be one that has
+        been deleted, which whatever is written to it shows."""
         with self._lock:
             known = self._open.get(name)
             if known is not None:
@@ -80,12 +72,17 @@ class Handles:
     def _opened(self, name: str) -> Experiment:
         try:
             if self.store.record(name) is None:
-                raise unknown(name)
+                raise unknown_experiment(name)
             experiment = open_experiment(self.url, name, timeout=self.timeout)
             experiment.warm_up()
             return experiment
         except UnknownExperiment:
-            raise unknown(name) from None
+            raise unknown_experiment(name) from None
+
+    def reopen(self, name: str, deleted: Experiment) -> Experiment:
+        """The experiment that has the name of a deleted one now."""
+        self.drop(name, deleted)
+        return self.get(name)[0]
 
     def create(self, name: str, **settings: Any) -> tuple[Experiment, bool, list[str]]:
         """Create an experiment, or find it; whether it is new, and what should be known about how
@@ -97,20 +94,20 @@ class Handles:
 
     @contextmanager
     def notes(self) -> Iterator[list[str]]:
-        """What rolf warns of meanwhile, once it is over."""
+        """What rolf warns of within the ``with`` block, complete at its end."""
         notes: list[str] = []
         with self._warnings, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RolfWarning)
             yield notes
         ours = (str(each.message) for each in caught if issubclass(each.category, RolfWarning))
-        notes += dict.fromkeys(ours)  # once, also if it took two attempts
+        notes += dict.fromkeys(ours)  # once, even if it took two attempts
 
     def warm_up(self) -> None:
-        """Compile, or load, what the policies of experiments call, before anybody waits."""
+        """Compile, or load, what the policies of experiments call, before the first request."""
         warm_up(DEFAULT_POLICY)
         records = [self.store.record(name) for name in self.store.names()[: self._most]]
         for policy, options in {(each.policy, each.options) for each in records if each}:
-            with suppress(RolfError):  # it is told to whoever uses the experiment
+            with suppress(RolfError):  # raised again where the experiment is used
                 warm_up(policy, options=json.loads(options))
 
     def _keep(self, name: str, experiment: Experiment) -> None:
@@ -118,7 +115,7 @@ class Handles:
             self._open[name] = experiment
             self._open.move_to_end(name)
             while len(self._open) > self._most:
-                self._open.popitem(last=False)  # closed once nobody uses it any more
+                self._open.popitem(last=False)  # closed once no request uses it any more
 
     def drop(self, name: str, experiment: Experiment | None = None) -> None:
         """Open an experiment again when it is needed next."""
@@ -133,7 +130,3 @@ class Handles:
         for experiment in known:
             experiment.close()
         self.store.close()
-
-
-def unknown(name: str) -> UnknownExperiment:
-    return UnknownExperiment(f"no experiment is called {name!r}")

@@ -64,9 +64,9 @@ def serve(settings: Settings, ready: Callable[[str], None], *, demo: bool = Fals
             storage = f"sqlite:///{folder}/demo.db"
             settings = replace(settings, storage=storage, insecure_local=True)
         app = create_app(settings, demo=demo)
-        app.state.service.handles.warm_up()
+        app.state.service.experiments.warm_up()
         log(logging.INFO, "starting", storage=shown(settings.storage), host=settings.host)
-        if not settings.insecure_local and not app.state.service.handles.store.keys():
+        if not settings.insecure_local and not app.state.service.experiments.store.keys():
             how = f"rolf keys new --scope admin --storage {shown(settings.storage)}"
             log(logging.WARNING, "no keys", message=f"there are no API keys yet; make one: {how}")
         Server(_config(app, settings), app.state.service, ready).run()

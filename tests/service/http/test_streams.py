@@ -133,7 +133,7 @@ def test_policies_are_warm_before_the_service_is_ready(monkeypatch):
     create_experiment(url, policy="linucb").close()
     monkeypatch.setattr(warm, "_warm", set())
     with service(url=url) as client:
-        client.app.state.service.handles.warm_up()
+        client.app.state.service.experiments.warm_up()
     assert {"LinUCB", "RoLFBayes"} <= {kind[0].__name__ for kind in warm._warm}
 
 

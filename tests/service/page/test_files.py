@@ -11,7 +11,7 @@ import pytest
 import rolf.service
 
 PAGE = Path(rolf.service.__file__).parent / "page"
-DOCS = Path(__file__).parents[3] / "docs" / "service.md"
+DOCS = Path(__file__).parents[3] / "docs" / "production" / "service.md"
 #: of dist/chart.umd.min.js in the release of Chart.js
 RELEASED = "87364cc2b2a76a6684929e7d6b80b18a897794db38400caff1fcf1791c6925d2"
 

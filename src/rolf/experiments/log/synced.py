@@ -321,20 +321,21 @@ class LiveReplica:
 
 
 def unknown_decision(id: str) -> UnknownDecision:
-    return UnknownDecision(f"decision {id!r} was not issued by this experiment")
+    return UnknownDecision(f"decision {id!r} was not issued by this experiment", id)
 
 
 def already_told(record: Record, number: int, told: object, reward: float) -> AlreadyTold:
     id = record.decision_id(number)
     return AlreadyTold(
         f"decision {id!r} has been told the reward {told!r} already, not {reward!r}; "
-        "if that was wrong, correct it"
+        "if that was wrong, correct it",
+        id,
     )
 
 
 def not_told(record: Record, number: int) -> UntoldDecision:
     id = record.decision_id(number)
-    return UntoldDecision(f"decision {id!r} has no reward to correct; tell it one")
+    return UntoldDecision(f"decision {id!r} has no reward to correct; tell it one", id)
 
 
 def _latest(told: list[Row]) -> Row:

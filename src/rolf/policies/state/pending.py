@@ -52,7 +52,7 @@ class PendingDecisions:
             if key not in self.by_id:
                 raise self._cannot_tell(key)
             if key in seen:
-                raise AlreadyTold(f"decision {key!r} comes twice in one batch")
+                raise AlreadyTold(f"decision {key!r} comes twice in one batch", key)
             seen.add(key)
 
     def own_numbers(self) -> list[int]:
@@ -63,8 +63,8 @@ class PendingDecisions:
     def _cannot_tell(self, key: str) -> Exception:
         tag, _, number = key.rpartition("-")
         if tag == self.tag and number.isdecimal() and 0 < int(number) <= self.issued:
-            return AlreadyTold(f"decision {key!r} has been told its reward already")
-        return UnknownDecision(f"decision {key!r} was not issued by this policy")
+            return AlreadyTold(f"decision {key!r} has been told its reward already", key)
+        return UnknownDecision(f"decision {key!r} was not issued by this policy", key)
 
 
 def id_of(decision: Any) -> str:

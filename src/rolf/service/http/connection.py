@@ -1,4 +1,4 @@
-"""HTTP connections that do not wait for slow clients."""
+"""HTTP connections that slow clients cannot hold for ever."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rolf.service.http.errors import Problem
-from rolf.service.http.middleware import added_headers, request_id
+from rolf.service.http.middleware import new_request_id, security_headers
 
 
 class Protocol(H11Protocol):
     """A connection that is closed if the headers of a request take too long to arrive.
 
-    When there are too many connections one that is idle makes room for a new one: first those that
+    When there are too many connections, an idle one makes room for a new one: first those that
     never sent a request, then the one that has been idle for longest. If none is idle, the new one
     is closed.
     """
@@ -57,9 +57,10 @@ class Protocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP as the service answers any bad request."""
-        id = request_id()
+        id = new_request_id()
         answer = Problem("bad-request", "this is not HTTP/1.1").response(id)
-        headers = [*answer.raw_headers, *added_headers("", id), (b"connection", b"close")]
+        headers = [*answer.raw_headers, *security_headers(""), (b"x-request-id", id.encode())]
+        headers.append((b"connection", b"close"))
         for event in (
             h11.Response(status_code=answer.status_code, headers=headers),
             h11.Data(data=bytes(answer.body)),

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus, of this process."""
+"""Metrics of this process, for Prometheus."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 class Metrics:
-    """What is counted."""
+    """Counters, gauges and histograms."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
-        self._requests = Counter(
+        self.requests = Counter(
             "rolf_requests", "Requests", ["method", "route", "status"], registry=registry
         )
-        self._seconds = Histogram(
+        self.seconds = Histogram(
             "rolf_request_seconds",
             "Time to answer a request",
             ["method", "route"],
@@ -33,19 +33,12 @@ class Metrics:
         self.in_flight = Gauge("rolf_requests_in_flight", "Requests now", registry=registry)
         self.decisions = Counter("rolf_decisions", "Decisions made", registry=registry)
         self.rewards = Counter("rolf_rewards", "Rewards told, new ones", registry=registry)
-        self._problems = Counter(
+        self.problems = Counter(
             "rolf_problems", "Requests that ended in a problem", ["problem"], registry=registry
         )
         self.open = Gauge("rolf_open_experiments", "Experiments in memory", registry=registry)
         version = Gauge("rolf_info", "The version of rolf", ["version"], registry=registry)
         version.labels(__version__).set(1)
-
-    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        self._requests.labels(method, route, str(status)).inc()
-        self._seconds.labels(method, route).observe(seconds)
-
-    def problem(self, slug: str) -> None:
-        self._problems.labels(slug).inc()
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

@@ -17,7 +17,8 @@ REF = "#/components/schemas/Problem"
 def describe(schema: dict[str, Any]) -> dict[str, Any]:
     """Complete what FastAPI says about the routes."""
     schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-    schemas["Problem"] = ProblemShown.model_json_schema()
+    problem = ProblemShown.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas |= problem.pop("$defs") | {"Problem": problem}
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     schema["components"]["securitySchemes"] = {

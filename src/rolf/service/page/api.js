@@ -32,9 +32,7 @@ export class Problem extends Error {
     super(title ?? words);
     this.status = status;
     this.detail = detail ?? more;
-    this.errors = (errors ?? []).map(({ where, message }) =>
-      where ? `${where}: ${message}` : message,
-    );
+    this.errors = (errors ?? []).map(({ message }) => message);
     this.request = instance ?? null;
     this.retryAfter = retryAfter;
   }

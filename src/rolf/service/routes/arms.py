@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 from fastapi import APIRouter, Response
 
-from rolf.experiments.experiment import Experiment
-from rolf.service.dependencies import Calling, Route, answer, needs
+from rolf.service.dependencies import Calling, Route, needs
+from rolf.service.http.answers import answer
 from rolf.service.routes.decisions import check_size
 from rolf.service.routes.experiments import table_of
 from rolf.service.schemas.requests import Added, ArmsShown, Changed, Labels, MoreArms
@@ -19,7 +18,7 @@ router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}/arms")
 @router.get("", response_model=ArmsShown, openapi_extra=needs("read"))
 def list_arms(caller: Calling, name: str) -> Response:
     """All arms, retired ones included, with their features as numbers."""
-    arms = caller.use(name, lambda experiment: experiment.arms())
+    arms = caller.experiment(name).arms()
     return answer({"arms": [asdict(arm) for arm in arms]})
 
 
@@ -27,12 +26,9 @@ def list_arms(caller: Calling, name: str) -> Response:
 def add_arms(caller: Calling, name: str, more: MoreArms) -> Response:
     """Add arms, described like those that are there."""
     table = table_of(caller, more.arms, more.features)
-
-    def work(experiment: Experiment) -> tuple[list[Any], list[str]]:
-        with caller.service.handles.notes() as notes:
-            return experiment.add_arms(table), notes
-
-    added, notes = caller.use(name, work)
+    experiment = caller.experiment(name)
+    with caller.service.experiments.notes() as notes:
+        added = experiment.add_arms(table)
     return answer({"added": added, "notes": notes}, 201)
 
 
@@ -40,7 +36,7 @@ def add_arms(caller: Calling, name: str, more: MoreArms) -> Response:
 def retire_arms(caller: Calling, name: str, some: Labels) -> Response:
     """Stop choosing arms; rewards of decisions already made can still be told."""
     check_size(caller, len(some.arms), "arms")
-    caller.use(name, lambda experiment: experiment.retire_arms(some.arms))
+    caller.experiment(name).retire_arms(some.arms)
     return answer({"arms": some.arms})
 
 
@@ -48,5 +44,5 @@ def retire_arms(caller: Calling, name: str, some: Labels) -> Response:
 def restore_arms(caller: Calling, name: str, some: Labels) -> Response:
     """Choose retired arms again, with everything that is known about them."""
     check_size(caller, len(some.arms), "arms")
-    caller.use(name, lambda experiment: experiment.restore_arms(some.arms))
+    caller.experiment(name).restore_arms(some.arms)
     return answer({"arms": some.arms})

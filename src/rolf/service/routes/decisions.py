@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response
 
 from rolf.experiments.asking import Asking
-from rolf.experiments.experiment import Experiment
 from rolf.experiments.telling import Telling
-from rolf.service.dependencies import Caller, Calling, Route, answer, needs
+from rolf.service.dependencies import Caller, Calling, Route, needs
+from rolf.service.http.answers import answer
 from rolf.service.http.errors import Problem
 from rolf.service.schemas.requests import (
     Ask,
@@ -34,9 +34,9 @@ async def ask(
     wanted: Ask,
     idempotency_key: Annotated[IdempotencyKey | None, Header()] = None,
 ) -> Response:
-    """Decide which arms to play; the decisions are stored when the answer comes.
+    """Decide which arms to play; the decisions are stored before the answer is sent.
 
-    With an `Idempotency-Key`, asking again gives the same decisions, also after a crash and from
+    With an `Idempotency-Key`, asking again gives the same decisions, even after a crash and from
     another instance.
     """
     check_size(caller, wanted.n or 1, "decisions")
@@ -51,48 +51,43 @@ async def ask(
         distinct=wanted.distinct,
         key=idempotency_key,
     )
-    await caller.queue(name, asking)
+    await caller.service.batcher.submit(name, asking, caller)
     caller.service.metrics.decisions.inc(asking.new)
     return answer({"decisions": [decision.to_dict() for decision in asking.decisions]})
 
 
 @router.post("/tell", response_model=Recorded, openapi_extra=needs("decide"))
 async def tell(caller: Calling, name: str, told: OneOrMany) -> Response:
-    """Tell the rewards of decisions, all or none; to tell the same again changes nothing."""
+    """Tell the rewards of decisions, all or none; telling the same again changes nothing."""
     rewards = told.rewards if isinstance(told, ToldMany) else [told]
     check_size(caller, len(rewards), "rewards")
     telling = Telling([(each.id, each.reward) for each in rewards])
-    await caller.queue(name, telling)
+    await caller.service.batcher.submit(name, telling, caller)
     caller.service.metrics.rewards.inc(telling.new)
     return answer({"told": len(telling.numbered), "new": telling.new})
 
 
 @router.post("/correct", response_model=Corrected, openapi_extra=needs("admin"))
 def correct(caller: Calling, name: str, right: Correct) -> Response:
-    """Put the right reward in the place of a wrong one; the log keeps both, and the reason."""
-    caller.use(
-        name,
-        lambda experiment: experiment.correct(right.id, right.reward, right.reason),
-    )
+    """Correct a reward that was wrong; the log keeps both, and the reason."""
+    caller.experiment(name).correct(right.id, right.reward, right.reason)
     return answer({"id": right.id, "reward": right.reward})
 
 
 @router.post("/learn", response_model=Learned, openapi_extra=needs("admin"))
 def learn(caller: Calling, name: str, past: Learn) -> Response:
-    """Learn from rewards of before the experiment, all or none."""
+    """Learn from rounds from before the experiment, all or none."""
     check_size(caller, len(past.arms), "rounds", 10)
 
-    def work(experiment: Experiment) -> int:
-        return experiment.learn(
-            past.arms,
-            past.rewards,
-            features=past.features,
-            context=past.context,
-            probabilities=past.probabilities,
-            source=past.source,
-        )
-
-    return answer({"learned": caller.use(name, work)})
+    learned = caller.experiment(name).learn(
+        past.arms,
+        past.rewards,
+        features=past.features,
+        context=past.context,
+        probabilities=past.probabilities,
+        source=past.source,
+    )
+    return answer({"learned": learned})
 
 
 def check_size(caller: Caller, count: int, what: str, times: int = 1) -> None:

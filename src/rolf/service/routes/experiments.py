@@ -8,12 +8,14 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Response
 
-from rolf.errors import RolfError
+from rolf.errors import InvalidArgument, RolfError
 from rolf.experiments.database import delete_experiment
 from rolf.experiments.experiment import Experiment
-from rolf.service.dependencies import Calling, Route, answer, needs
-from rolf.service.http.errors import Problem, invalid
-from rolf.service.open_experiments import unknown
+from rolf.service.auth import note
+from rolf.service.dependencies import Caller, Calling, Route, needs
+from rolf.service.http.answers import answer
+from rolf.service.http.errors import Problem, unknown_experiment
+from rolf.service.routes.decisions import check_size
 from rolf.service.schemas.requests import ArmRow, Creation, Details, Paused, Summaries, Table, Who
 
 router = APIRouter(route_class=Route, prefix="/v1")
@@ -36,18 +38,18 @@ def list_experiments(
 ) -> Response:
     """The experiments in the order of their names, page by page."""
     key = caller.check()
-    handles = caller.service.handles
+    experiments = caller.service.experiments
     names = [
         name
-        for name in handles.store.names()
+        for name in experiments.store.names()
         if key.experiment in (None, name) and (after is None or name > after)
     ]
     found = []
     for name in names[:limit]:
         try:
-            found.append(handles.use(name, summary, check=True))
+            found.append(summary(experiments.current(name)))
         except RolfError:  # deleted just now, or damaged
-            record = handles.store.record(name)
+            record = experiments.store.record(name)
             if record is not None:
                 unknowns = dict.fromkeys(("paused", "arms", "asked", "told", "waiting"))
                 about = {"name": name, "policy": record.policy, "created": record.created}
@@ -57,12 +59,12 @@ def list_experiments(
 
 @router.post("/experiments", response_model=Details, status_code=201, openapi_extra=needs("admin"))
 def create_experiment(caller: Calling, new: Creation) -> Response:
-    """Create an experiment. To create it again with the same settings changes nothing."""
+    """Create an experiment. Creating it again with the same settings changes nothing."""
     key = caller.check()
-    caller.visit.experiment = new.name
+    note(caller.info, key, new.name)
     if key.experiment is not None:
         raise Problem("forbidden", "this key is for one experiment")
-    experiment, created, notes = caller.service.handles.create(
+    experiment, created, notes = caller.service.experiments.create(
         new.name,
         features=table_of(caller, new.arms, new.features),
         policy=new.policy,
@@ -80,34 +82,34 @@ def create_experiment(caller: Calling, new: Creation) -> Response:
 @router.get("/experiments/{name}", response_model=Details, openapi_extra=needs("read"))
 def show_experiment(caller: Calling, name: str) -> Response:
     """An experiment: how it was created, and its counts."""
-    return answer(caller.use(name, details))
+    return answer(details(caller.experiment(name)))
 
 
 @router.delete("/experiments/{name}", status_code=204, openapi_extra=needs("admin"))
 def remove_experiment(caller: Calling, name: str, confirm: Annotated[str, Query()]) -> Response:
     """Delete an experiment with all its decisions and rewards; `confirm` is its name."""
     caller.check(name)
-    handles = caller.service.handles
+    experiments = caller.service.experiments
     if confirm != name:
-        raise invalid("query.confirm", "must be the name of the experiment")
-    if handles.store.record(name) is None:
-        raise unknown(name)
-    delete_experiment(handles.url, name, confirm=confirm)
-    handles.drop(name)
+        raise InvalidArgument("confirm", confirm, f"the name of the experiment, {name!r}")
+    if experiments.store.record(name) is None:
+        raise unknown_experiment(name)
+    delete_experiment(experiments.url, name, confirm=confirm)
+    experiments.drop(name)
     return Response(status_code=204)
 
 
 @router.post("/experiments/{name}/pause", response_model=Paused, openapi_extra=needs("admin"))
 def pause(caller: Calling, name: str) -> Response:
     """Make no more decisions until the experiment is resumed; rewards can still be told."""
-    caller.use(name, lambda experiment: experiment.pause())
+    caller.experiment(name).pause()
     return answer({"paused": True})
 
 
 @router.post("/experiments/{name}/resume", response_model=Paused, openapi_extra=needs("admin"))
 def resume(caller: Calling, name: str) -> Response:
     """Make decisions again."""
-    caller.use(name, lambda experiment: experiment.resume())
+    caller.experiment(name).resume()
     return answer({"paused": False})
 
 
@@ -142,14 +144,13 @@ def details(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def table_of(caller: Any, arms: list[ArmRow] | None, features: Table | None) -> Any:
+def table_of(caller: Caller, arms: list[ArmRow] | None, features: Table | None) -> Any:
     """The table of arms that a request has: as rows with names, or as numbers."""
     if (arms is None) == (features is None):
-        raise invalid("body", "either arms or features is needed")
+        found = "neither" if arms is None else "both"
+        raise InvalidArgument("arms, features", found, "one of them")
     rows: list[Any] = arms if arms is not None else features or []
-    most = caller.service.settings.max_batch
-    if len(rows) > most:
-        raise Problem("too-large", f"{len(rows)} arms; up to {most} at a time")
+    check_size(caller, len(rows), "arms")
     if arms is None:
         return features
     return [{"arm": row.arm, **(row.model_extra or {})} for row in arms]

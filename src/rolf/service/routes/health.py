@@ -1,4 +1,4 @@
-"""Routes for those who run the service, and the page."""
+"""Routes for operating the service, and the page."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse, PlainTextResponse
 
 from rolf.errors import StorageError
-from rolf.service.dependencies import Calling, answer, needs
+from rolf.service.dependencies import Calling, needs
 from rolf.service.http import metrics
+from rolf.service.http.answers import answer
 from rolf.service.http.errors import Problem
 
 router = APIRouter()
@@ -20,19 +21,20 @@ PAGE = Path(__file__).parent.parent / "page"
 @router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", tags=["operations"])
 async def healthz() -> Response:
-    """Whether the process lives."""
+    """Whether the process is alive."""
     return answer({"status": "ok"})
 
 
 @router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", tags=["operations"])
 def readyz(request: Request) -> Response:
-    """Whether requests can be served: the database answers, and the process is not ending."""
+    """Whether requests can be served: the database answers, and the process is not shutting
+    down."""
     service = request.app.state.service
     if service.closing:
         raise Problem("unavailable", "the service is shutting down", headers={"Retry-After": "1"})
     try:
-        service.handles.store.record("-")
+        service.experiments.store.record("-")
     except StorageError:
         words = "the database does not answer"
         raise Problem("unavailable", words, headers={"Retry-After": "1"}) from None
@@ -46,13 +48,13 @@ def readyz(request: Request) -> Response:
     response_class=PlainTextResponse,
 )
 def show_metrics(caller: Calling) -> Response:
-    """Numbers for Prometheus."""
+    """Metrics for Prometheus."""
     service = caller.service
     if not service.settings.public_metrics:
         key = caller.check()
         if key.experiment is not None:
             raise Problem("forbidden", "this key is for one experiment; the metrics are of all")
-    service.metrics.open.set(len(service.handles))
+    service.metrics.open.set(len(service.experiments))
     return Response(service.metrics.text(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
 

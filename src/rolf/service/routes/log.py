@@ -10,10 +10,9 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from rolf.errors import RolfError
-from rolf.experiments.experiment import Experiment
 from rolf.experiments.transfer.streaming import stream_log
 from rolf.service.dependencies import Calling, Route, needs
-from rolf.service.http.middleware import CutOff
+from rolf.service.http.errors import CutOff
 
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
 
@@ -36,18 +35,15 @@ def export_log(
 ) -> StreamingResponse:
     """The log, a line per decision with its probability and its reward, as a stream."""
 
-    def work(experiment: Experiment) -> Iterator[str]:
-        parts = stream_log(experiment, format)
-        first = next(parts), next(parts, "")  # a short log is whole, or a problem
-        return chain(first, _rest(parts))
-
-    lines = caller.use(name, work)
+    parts = stream_log(caller.experiment(name), format)
+    first = next(parts), next(parts, "")  # a short log is whole, or a problem
+    lines = chain(first, _rest(parts))
     headers = {"Content-Disposition": f'attachment; filename="log.{format}"'}
     return StreamingResponse(lines, headers=headers, media_type=TYPES[format])
 
 
 def _rest(parts: Iterator[str]) -> Iterator[str]:
-    """Parts of an answer that has begun: it can no longer become a problem."""
+    """Parts of an answer that has started, and so can no longer become a problem."""
     try:
         yield from parts
     except RolfError as error:

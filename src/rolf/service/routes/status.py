@@ -15,8 +15,9 @@ from rolf.experiments.roster import Roster
 from rolf.experiments.status.result import Status
 from rolf.experiments.status.timeline import read_outcomes
 from rolf.experiments.storage.contract import log_rows
-from rolf.experiments.waiting import LATEST, Waiting
-from rolf.service.dependencies import Calling, Route, answer, needs
+from rolf.experiments.waiting import LATEST
+from rolf.service.dependencies import Calling, Route, needs
+from rolf.service.http.answers import answer
 from rolf.service.schemas.requests import Estimates, Question
 from rolf.service.schemas.responses import DiagnosisShown, StatusShown, WaitingShown
 
@@ -41,14 +42,12 @@ def status(
     order), and `top` keeps so many of them.
     """
 
-    def work(experiment: Experiment) -> Status:
-        label = None if control is None else _label(experiment, control)
-        return caller.service.results.get(
-            ("status", name, experiment.record.tag, control, timeline),
-            lambda: experiment.status(control=label, timeline=timeline),
-        )
-
-    now = caller.use(name, work)
+    experiment = caller.experiment(name)
+    label = None if control is None else _label(experiment, control)
+    now = caller.service.results.get(
+        ("status", name, experiment.record.tag, control, timeline),
+        lambda: experiment.status(control=label, timeline=timeline),
+    )
     data = now.to_dict()
     arms = data["arms"]
     active = [arm for arm in arms if arm["active"] and arm["best"] is not None]
@@ -88,12 +87,10 @@ def waiting(
     Only the latest 1,000 decisions are looked at; `total` counts all that wait.
     """
 
-    def work(experiment: Experiment) -> Waiting:
-        return caller.service.results.get(
-            ("waiting", name, experiment.record.tag, most), lambda: experiment.waiting(most)
-        )
-
-    found = caller.use(name, work)
+    experiment = caller.experiment(name)
+    found = caller.service.results.get(
+        ("waiting", name, experiment.record.tag, most), lambda: experiment.waiting(most)
+    )
     decisions = [decision._asdict() for decision in found.decisions]
     return answer({**found._asdict(), "decisions": decisions})
 
@@ -102,12 +99,11 @@ def waiting(
 def estimates(caller: Calling, name: str) -> Response:
     """The estimated mean reward of every arm, with an interval and its chance of being best."""
 
-    def work(experiment: Experiment) -> Status:
-        return caller.service.results.get(
-            ("status", name, experiment.record.tag, None, False), experiment.status
-        )
-
-    return _believed(caller.use(name, work))
+    experiment = caller.experiment(name)
+    now = caller.service.results.get(
+        ("status", name, experiment.record.tag, None, False), experiment.status
+    )
+    return _believed(now)
 
 
 @router.post("/estimates", response_model=Estimates, openapi_extra=needs("read"))
@@ -115,15 +111,12 @@ def estimates_in_round(caller: Calling, name: str, question: Question) -> Respon
     """The same in a round: with its features or in its context, at another level of the intervals,
     with the chances of being the best of some arms."""
     digest = hashlib.sha256(question.model_dump_json().encode()).digest()
-
-    def work(experiment: Experiment) -> bytes | memoryview:
-        # many rounds may be kept: a text is smaller than objects
-        return caller.service.results.get(
-            ("estimates", name, experiment.record.tag, digest),
-            lambda: _believed(experiment._status_in_round(**dict(question))).body,
-        )
-
-    return Response(caller.use(name, work), media_type="application/json")
+    experiment = caller.experiment(name)
+    text = caller.service.results.get(  # many rounds may be kept: text is smaller than objects
+        ("estimates", name, experiment.record.tag, digest),
+        lambda: _believed(experiment._status_in_round(**dict(question))).body,
+    )
+    return Response(text, media_type="application/json")
 
 
 def _believed(now: Status) -> Response:
@@ -141,13 +134,11 @@ def diagnosis(
 ) -> Response:
     """Whether the features explain the rewards, in plain words and in numbers."""
 
-    def work(experiment: Experiment) -> dict[str, Any]:
-        return caller.service.results.get(
-            ("diagnosis", name, experiment.record.tag, level),
-            lambda: _diagnosis(experiment, level),
-        )
-
-    return answer(caller.use(name, work))
+    experiment = caller.experiment(name)
+    found = caller.service.results.get(
+        ("diagnosis", name, experiment.record.tag, level), lambda: _diagnosis(experiment, level)
+    )
+    return answer(found)
 
 
 def _diagnosis(experiment: Experiment, level: float) -> dict[str, Any]:

@@ -296,6 +296,15 @@ class Paused(BaseModel):
     paused: bool
 
 
+class ArgumentProblem(BaseModel):
+    """An argument of a request that is not acceptable."""
+
+    argument: str
+    got: Any = Field(description="What was sent, or how it looks if it is long.")
+    wanted: str
+    message: str = Field(description="The same in a sentence.")
+
+
 class ProblemShown(BaseModel):
     """What went wrong (RFC 9457)."""
 
@@ -304,6 +313,10 @@ class ProblemShown(BaseModel):
     status: int
     detail: str
     instance: str = Field(description="The id of the request.")
-    errors: list[dict[str, str]] | None = Field(
-        default=None, description="Every problem of a request that is not valid."
+    argument: str | None = Field(default=None, description="What is not acceptable.")
+    got: Any = Field(default=None, description="What was sent in its place.")
+    wanted: str | None = Field(default=None, description="What would be acceptable.")
+    errors: list[ArgumentProblem] | None = Field(
+        default=None, description="Everything that is not acceptable."
     )
+    decision: str | None = Field(default=None, description="The id of the decision it is about.")

@@ -1,0 +1,75 @@
+"""Calls go down: what one call goes through is short, and no file calls one that called it."""
+
+from __future__ import annotations
+
+import pytest
+
+import walks
+
+#: at most so many files, and changes of file, in the walk of each call
+LIMITS = {
+    "simulate": (32, 300),
+    "policy.ask": (6, 9),
+    "policy.tell": (3, 2),
+    "experiment.ask": (18, 55),
+    "experiment.tell": (15, 28),
+    "POST .../ask": (31, 92),
+    "a CSV of arms": (8, 193),
+    "reproduce": (62, None),
+}
+#: calls that go up, and why
+UPWARDS = {
+    ("experiments/storage/sqlite/file.py", "experiments/storage/sqlite/store.py"): (
+        "the file runs an action of the store in a transaction"
+    ),
+    ("simulation/simulate.py", "paper/reproduce.py"): "progress is told to the caller",
+}
+#: circles that are left, to be taken apart
+LEFT = {
+    "simulate": ["parallel/backends.py parallel/clusters.py parallel/dispatch.py"],
+    "experiment.ask": [
+        "experiments/asking.py experiments/experiment.py experiments/log/synced.py "
+        "experiments/together.py"
+    ],
+    "experiment.tell": ["experiments/experiment.py experiments/together.py"],
+    "POST .../ask": [
+        "experiments/asking.py experiments/experiment.py experiments/log/synced.py "
+        "experiments/together.py",
+        "service/batching.py service/dependencies.py service/http/compression.py "
+        "service/http/middleware.py service/open_experiments.py service/routes/decisions.py",
+    ],
+    "a CSV of arms": ["arms/reading.py arms/table.py"],
+    "reproduce": ["parallel/backends.py parallel/clusters.py parallel/dispatch.py"],
+}
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return walks.record()
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_walk_is_short(recorded, name):
+    files, changes = LIMITS[name]
+    walk = recorded[name]
+    assert len(walk.files) <= files, walk.files
+    assert changes is None or walk.changes <= changes
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_no_file_calls_one_that_called_it(recorded, name):
+    """Except where ``UPWARDS`` says why."""
+    left = [set(each.split()) for each in LEFT.get(name, [])]
+    for circle in recorded[name].circles(but=set(UPWARDS)):
+        inside = sorted(call for call in recorded[name].calls if {*call} <= {*circle})
+        assert any({*circle} <= each for each in left), inside
+
+
+def test_every_walk_has_a_limit(recorded):
+    assert list(recorded) == list(LIMITS)
+
+
+def test_circles_are_found():
+    calls = {("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("d", "e"), ("e", "d"), ("a", "e")}
+    assert walks.circles(calls) == [["b", "c"], ["d", "e"]]
+    assert walks.circles(calls - {("e", "d"), ("c", "b")}) == []
