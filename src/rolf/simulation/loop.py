@@ -11,7 +11,7 @@ from rolf.environments.lower_bounds import two_arms
 from rolf.environments.problem import look, respond
 from rolf.environments.varying_problems import varying
 from rolf.errors import InvalidArgument
-from rolf.kernel import compiled
+from rolf.kernel import borrowed, compiled
 from rolf.policies.core.parts import decide, keep, observe
 from rolf.policies.registry import policy_class
 from rolf.policies.warm import warm
@@ -31,6 +31,7 @@ def play(
 ) -> None:
     """Play ``regret.size`` rounds, from round ``first`` on, and write the cumulative regret into
     ``regret``; ``total`` is that of the rounds before."""
+    params, state, problem = borrowed(params), borrowed(state), borrowed(problem)
     for step in range(regret.size):
         features, means, best = look(problem, first + step, problem_rng)
         choice = decide(params, state, features, available, policy_rng)
