@@ -14,6 +14,7 @@ from rolf.policies import warm as module
 from rolf.policies.operations import rebuild
 from rolf.policies.state.arrays import arrays
 from rolf.policies.warm import warm
+from support.diagnosing import diagnose
 from support.helpers import every_policy, extra, make
 
 
@@ -120,5 +121,5 @@ def test_the_posterior_of_any_policy_is_warmed():
         policy.best()
         rebuild(policy.params, policy._state)
         for rewards in ([0.5, 1.5, 1.0], [0, 1, 1]):
-            rolf.diagnosis.diagnose([[0.0], [1.0]], [0, 1, 1], rewards)
+            diagnose([[0.0], [1.0]], [0, 1, 1], rewards)
     assert not compiled.buffer
