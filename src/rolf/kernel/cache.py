@@ -35,7 +35,7 @@ SOURCES = (
     "policies/rivals",
     "policies/operations.py",
     "environments/problem.py",
-    "environments/varying_problems.py",
+    "environments/varying.py",
     "simulation/loop.py",
 )
 #: how many folders are kept, the latest first
