@@ -20,6 +20,7 @@ from rolf.errors import (
     UntoldDecision,
 )
 from rolf.logs.log import read_log
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, play
 from support.commands import run
 from support.stores import quick_folder
@@ -61,8 +62,10 @@ def test_an_analyst_starts_from_a_log_of_clicks(files, tmp_path, kind):
     assert all(abs(arm["estimate"] - rates[arm["arm"]]) < 0.1 for arm in status["arms"])
     assert "400 rounds of history" in run("status", url, "shop")
     with rolf.open_experiment(url, "shop") as experiment:
-        experiment.ask(30)
-        assert experiment._replica.state.clock.tolist()[1] == 8  # of two rounds per arm, none left
+        experiment.ask_many(30)
+        assert (
+            experiment.synced.replica.state.clock.tolist()[1] == 8
+        )  # of two rounds per arm, none left
 
 
 def test_history_for_an_experiment_that_exists(files, tmp_path):
@@ -118,7 +121,7 @@ def test_logs_that_are_refused(files, tmp_path, text, words, error, match):
     with pytest.raises(error, match=match):
         run("import", url, "shop", log, *words, ok=False)
     with rolf.open_experiment(url, "shop") as experiment:
-        assert experiment.log() == []
+        assert rows_of(experiment) == []
 
 
 def test_experiments_that_do_not_fit(files):
@@ -172,7 +175,7 @@ def amended(url, **settings):
     more = {"features": np.ones((2, 3))} if "varying" in experiment.policy else {}
     experiment.learn([0, 1], [0.5, 0.25], source="before", **more)
     play(experiment, 15)
-    rows = experiment.log()
+    rows = rows_of(experiment)
     tag = experiment.record.tag
     experiment.correct(f"{tag}-3", 0.125, "a slip")
     experiment.correct(f"{tag}-3", 0.25, "=1+1")

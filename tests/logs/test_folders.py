@@ -276,7 +276,7 @@ def test_history_is_the_same_however_it_is_cut(tmp_path):
 def test_an_exported_log_is_learned_from_one_file_and_from_several(tmp_path):
     url = f"sqlite:///{tmp_path}/e.db"
     with rolf.open_experiment(url, "a", features=FEATURES, policy="rolf-bayes") as experiment:
-        decisions = experiment.ask(60)
+        decisions = experiment.ask_many(60)
         for place, decision in enumerate(decisions[:50]):
             experiment.tell(decision, 0.1 * place)
         experiment.export(tmp_path / "log.parquet")

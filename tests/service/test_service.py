@@ -151,8 +151,8 @@ def test_a_retried_ask_gives_the_same_decision(kind):
         client.make()
         first = client.ask(key="k1").json()
         assert client.ask(key="k1").json() == first
-        assert other.ask(key="k1").json() == first
-        assert other.ask(key="k2").json() != first
+        assert other.ask(idempotency_key="k1").json() == first
+        assert other.ask(idempotency_key="k2").json() != first
         problem(client.ask(key="k1", n=2), 409, "different-request")
         assert client.get("/v1/experiments/one").json()["asked"] == 2
     with service(url=url) as client:  # after a restart
@@ -169,7 +169,7 @@ def test_contexts(client):
     [again] = client.ask("crowd", context=[0.3, 1]).json()["decisions"]
     assert again["id"] != decision["id"]
     log = client.get("/v1/experiments/crowd/log").text.splitlines()
-    assert [json.loads(line)["context_age"] for line in log] == [0.3, 0.3]
+    assert [json.loads(line)["context"]["age"] for line in log] == [0.3, 0.3]
 
 
 def test_corrections_and_history(client):

@@ -47,7 +47,9 @@ def test_no_cell_of_an_exported_log_is_a_formula(kind, tmp_path):
             )
     again = rolf.open_experiment(url, "again", features=arms, policy="ucb")
     assert again.learn_file(file, "arm", "reward").learned == 30
-    assert [arm.history for arm in again.status().arms] == [arm.told for arm in experiment.arms()]
+    assert [arm.history for arm in again.status().arms] == [
+        arm.told for arm in experiment.arm_table()
+    ]
     assert sorted(set(read_log(file).arms)) == sorted(FORMULAS)
 
 

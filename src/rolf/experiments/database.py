@@ -30,7 +30,7 @@ from rolf.experiments.storage.urls import connect, connect_existing
 from rolf.experiments.transfer.backup import fill_experiment
 from rolf.experiments.transfer.learn_file import HistoryFile, Learned
 from rolf.policies.catalogue import DEFAULT_POLICY, DEFAULT_VARYING
-from rolf.policies.contract import check_choose
+from rolf.policies.contract import check_decide, check_replaceable
 from rolf.policies.policy import Policy
 from rolf.policies.registry import check_options, policy_class, policy_name
 from rolf.progress import Progress
@@ -109,7 +109,7 @@ def open_experiment(
         settings.check_same(experiment)
         if roster is not None:
             first = Roster.loads(record.features)
-            experiment._replica.roster.check_same(roster, first)
+            experiment.synced.replica.roster.check_same(roster, first)
         return experiment
     except BaseException:
         if store is not None:
@@ -283,10 +283,11 @@ class _Settings(NamedTuple):
         policy: Policy = cls(roster.arms.features, seed=0, **self.options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RolfWarning)  # shown a line ago
-            check_choose(cls, roster.arms.features, policy.options)
+            check_decide(cls, roster.arms.features, policy.options)
         if self.default_reward is not None:
             with default_reward_named():
-                policy._number(self.default_reward)
+                policy.check_reward(self.default_reward)
+                check_replaceable(policy)
         return policy
 
     def record(self, name: str, roster: Roster, policy: Policy) -> Record:
@@ -314,9 +315,11 @@ class _Settings(NamedTuple):
         policy = None
         if self.policy is not None:
             cls = policy_class(self.policy)
-            same = cls is type(experiment._replica.policy)
+            same = cls is type(experiment.synced.replica.policy)
             policy = record.policy if same else policy_name(cls)
-        recorded_options = experiment._replica.policy.options  # with defaults, also newer ones
+        recorded_options = (
+            experiment.synced.replica.policy.options
+        )  # with defaults, also newer ones
         pairs: list[tuple[str, Any, Any]] = [("policy", policy, record.policy)]
         for key, value in json.loads(json.dumps(self.options, default=plain)).items():
             pairs.append((f"options: {key}", value, recorded_options.get(key)))

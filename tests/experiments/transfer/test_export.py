@@ -16,6 +16,7 @@ from rolf.experiments.database import create
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.contract import REWARD, Row
 from rolf.logs.log import read_log
+from rolf.testing.experiments import roster_of, rows_of
 from rolf.testing.storage import create_experiment, play, round_features
 from support.helpers import FEATURES, LETTERS
 
@@ -32,12 +33,12 @@ def exported(experiment, path):
 @pytest.mark.parametrize("policy", ["rolf-ridge", "rolf-bayes", "rolf-varying", "lints"])
 def test_a_log_is_exported_with_its_decisions(url, policy, kind, tmp_path):
     experiment = create_experiment(url, policy=policy)
-    pending = experiment.ask(4, **round_features(experiment))
+    pending = experiment.ask_many(4, **round_features(experiment))
     play(experiment, 20)
     experiment.tell(pending[1], 3.0)
     file = tmp_path / f"log.{kind}"
     assert experiment.export(file) == 24
-    rows = [row for row in experiment.log() if row.kind == 1]
+    rows = [row for row in rows_of(experiment) if row.kind == 1]
     data = exported(experiment, file)
     assert data["id"] == [f"{experiment.record.tag}-{row.number}" for row in rows]
     assert [int(arm) for arm in data["arm"]] == [row.arm for row in rows]
@@ -104,12 +105,12 @@ def test_names_of_several_types_are_exported_as_text(tmp_path):
 def test_arms_named_by_numbers_are_found_again(names, kind, tmp_path):
     arms = pandas.DataFrame(FEATURES[:3], index=pandas.Index(names, dtype=object))
     experiment = create_experiment("memory://named", uuid.uuid4().hex, features=arms, policy="ucb")
-    experiment.tell_many({decision.id: 1.0 for decision in experiment.ask(9)})
+    experiment.tell_many({decision.id: 1.0 for decision in experiment.ask_many(9)})
     file = tmp_path / f"log.{kind}"
     experiment.export(file)
     copy = create_experiment("memory://named", uuid.uuid4().hex, features=arms, policy="ucb")
     assert copy.learn_file(file, "arm", "reward").learned == 9
-    assert copy.roster().arms.labels == names
+    assert roster_of(copy).arms.labels == names
     told = [arm.told for arm in experiment.status().arms]
     assert [arm.history for arm in copy.status().arms] == told
 
@@ -144,10 +145,10 @@ def test_defaults_and_arms_that_came_later_are_exported(tmp_path):
     url = "memory://travel"
     experiment = create_experiment(url, features=LETTERS, policy="ucb", reward_after=10.0)
     now = 0.0
-    experiment._now = lambda: now
+    experiment.synced.now = lambda: now
     for _ in range(20):
         experiment.tell(experiment.ask(), 1.0)
-    pending = experiment.ask(3)
+    pending = experiment.ask_many(3)
     now += 20.0
     experiment.status()
     experiment.tell(pending[0], 2.0)
@@ -181,7 +182,7 @@ def test_files_that_cannot_be_written_or_read(tmp_path):
 def test_another_experiment_learns_from_an_export(url, policy, kind, tmp_path):
     """Pending decisions are left out; the same export is learned once."""
     experiment = create_experiment(url, features=LETTERS, policy=policy)
-    pending = experiment.ask(4)
+    pending = experiment.ask_many(4)
     for _ in range(30):
         experiment.tell(experiment.ask(), 0.5)
     experiment.tell(pending[1], 3.0)
@@ -206,7 +207,7 @@ def test_arms_that_the_other_experiment_lacks(tmp_path):
     fewer = create_experiment("memory://lacks", "two", features=LETTERS[:4], policy="ucb")
     with pytest.raises(InvalidArgument, match=r"2 unknown arms.*nothing was"):
         fewer.learn_file(file, "arm", "reward")
-    assert fewer.log() == []
+    assert rows_of(fewer) == []
     learned = fewer.learn_file(file, "arm", "reward", skip_unknown=True)
     assert learned == (12, 8, 0, {"e": 2, "f": 2})
 
@@ -248,7 +249,7 @@ def test_a_log_is_learned_only_by_a_policy_that_accepts_its_rewards(tmp_path):
     beta = create_experiment("memory://range", "two", policy="beta-ts")
     with pytest.raises(InvalidArgument, match="from 0 to 1"):
         beta.learn_file(log, "arm", "reward")
-    assert beta.log() == []
+    assert rows_of(beta) == []
     ucb = create_experiment("memory://range", "three", policy="ucb")
     assert ucb.learn_file(log, "arm", "reward").learned == 1
 

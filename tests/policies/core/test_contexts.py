@@ -12,6 +12,7 @@ import rolf
 from cli.test_experiments import files  # noqa: F401
 from rolf.errors import DifferentExperiment, InvalidArgument
 from rolf.experiments.log.history import Past
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, current_state, folded_state
 from support.commands import run
 from support.helpers import LETTERS, in_processes, make
@@ -56,7 +57,7 @@ def test_a_context_is_the_table_that_the_documentation_states(name):
         two.tell(second, reward)
     assert (one.estimates(context=[0.5, 2.0]) == two.estimates(features=mapped([0.5, 2.0]))).all()
     assert one.rank(context=[0.5, 2.0]) == two.rank(features=mapped([0.5, 2.0]))
-    again = rolf.Policy.from_state(json.loads(json.dumps(one.state())))
+    again = rolf.Policy.from_dict(json.loads(json.dumps(one.to_dict())))
     assert again.ask(context=WHO).arm == two.ask(features=mapped(WHO.values())).arm
 
 
@@ -82,7 +83,7 @@ def test_a_context_is_stored_once_and_is_exact_after_a_restart(url, name):
         else:
             experiment.tell(decision, reward)
         tables.tell(other, reward)
-    for row in experiment.log():
+    for row in rows_of(experiment):
         assert json.loads(row.features).keys() == {"context"}
         assert len(json.loads(row.features)["context"]) == 2
     estimates = experiment.estimates(context=WHO)
@@ -117,7 +118,7 @@ def test_contexts_are_exported_and_learned(tmp_path, kind):
     again = rolf.open_experiment(url, "again", context=NAMES, features=LETTERS)
     learned = again.learn_file(file, "arm", "reward")
     assert (learned.learned, learned.pending) == (6, 1)
-    rounds = Past.loads(again.log()[0].details, len(LETTERS)).rounds
+    rounds = Past.loads(rows_of(again)[0].details, len(LETTERS)).rounds
     assert rounds.rewards.tolist() == [0.0, 0.75, 1.0, 1.5, 2.0, 2.5]
     assert np.allclose(again.estimates(context=WHO), experiment.estimates(context=WHO))
     if kind == "csv":
@@ -141,7 +142,7 @@ def test_arms_come_history_is_learned_and_rewards_are_corrected_in_contexts(url)
     decision = experiment.ask(context=[1.0, 1.0], available=["g"])
     experiment.tell(decision, 1e7)
     experiment.correct(decision, 1.0, "a slip")
-    slate = experiment.ask(3, context=[1.0, 2.0], distinct=True)
+    slate = experiment.ask_many(3, context=[1.0, 2.0], distinct=True)
     experiment.tell_many({each.id: 0.0 for each in slate})
     with pytest.raises(InvalidArgument, match="retire the arm and add another"):
         experiment.update_features({"a": [1.0, 2.0, 3.0]})
@@ -178,7 +179,7 @@ def test_what_a_context_is_good_for():
         experiment.tell(decision, liked + 0.1 * rng.standard_normal())
     assert experiment.rank(context={"young": 1.0}) == ["run", "read"]
     assert experiment.rank(context={"young": 0.0}) == ["read", "run"]
-    assert experiment.best(context={"young": 1.0})["run"] > 0.95
+    assert experiment.probability_best(context={"young": 1.0})["run"] > 0.95
 
 
 @pytest.mark.parametrize(
