@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 from rolf.checks import MAX_COUNT, between, one_of, whole
 from rolf.errors import InvalidArgument
+from rolf.estimators.posterior.contract import reward_variance
 from rolf.estimators.posterior.mixture import (
     MixturePosterior,
     chances_of_best,
     intervals,
     known_posterior,
-    reward_variance,
 )
 from rolf.estimators.posterior.scales import noise_posterior
 from rolf.policies.core.posterior_rules import PosteriorBound, PosteriorDraws

@@ -11,8 +11,7 @@ from scipy.special import stdtr, stdtrit
 import rolf
 from rolf.estimators.contract import begin
 from rolf.estimators.posterior import mixture
-from rolf.estimators.posterior.components import absorb, refresh
-from rolf.estimators.posterior.fixed import make_grid
+from rolf.estimators.posterior.fixed import absorb, make_grid, refresh
 from rolf.estimators.posterior.mixture import MixturePosterior
 from rolf.estimators.posterior.regression import Posterior
 from rolf.estimators.posterior.scales import weigh

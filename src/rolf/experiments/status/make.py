@@ -8,9 +8,8 @@ from weakref import WeakKeyDictionary
 
 from rolf.arms.table import Arms
 from rolf.estimators.contract import begin, learn_totals, means, recompute
-from rolf.estimators.posterior.clicks import linked_grid
+from rolf.estimators.posterior.clicks import CLICKS, linked_grid
 from rolf.estimators.posterior.fixed import make_grid
-from rolf.estimators.posterior.links import CLICKS
 from rolf.estimators.posterior.mixture import chances_of_best, intervals, known_posterior
 from rolf.experiments.status.result import LEVEL, ArmStatus, Status
 from rolf.experiments.status.timeline import Outcomes, timeline
