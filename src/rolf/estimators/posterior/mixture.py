@@ -127,7 +127,8 @@ def known_posterior(model: Any, belief: Any, features: FloatArray) -> MixturePos
     """The posterior, or None while no scale is known: all rewards so far were equal."""
     if model.noise == 0.0 and float(belief.components.evidence.errors.max()) <= 0.0:
         return None
-    return posterior(model, belief, features)
+    known: MixturePosterior = posterior(model, belief, features)
+    return known
 
 
 def intervals(known: MixturePosterior | None, arms: int, level: float) -> FloatArray:
@@ -137,7 +138,7 @@ def intervals(known: MixturePosterior | None, arms: int, level: float) -> FloatA
     return known.interval(level)
 
 
-def chances_of_best(
+def probabilities_of_best(
     known: MixturePosterior | None, arms: int, available: IntArray, draws: int
 ) -> FloatArray:
     """Of every arm (K,) to be the best available one; equal while no scale is known."""

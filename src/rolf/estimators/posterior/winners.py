@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from rolf.estimators.posterior.scales import noise_variances
 from rolf.estimators.posterior.contract import loadings
 from rolf.estimators.posterior.scales import noise_variances
 from rolf.kernel import looped, shared
