@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rolf import diagnosis, environments, parallel, theory
+    from rolf import environments, parallel, theory
     from rolf.arms.reading import read_arms
     from rolf.augment import Augmentation
     from rolf.client.connect import Service, connect
     from rolf.client.experiment import RemoteExperiment
+    from rolf.diagnosis.diagnose import diagnose
+    from rolf.diagnosis.result import Diagnosis
     from rolf.errors import RolfError, RolfWarning
     from rolf.evaluation.replay import replay
     from rolf.evaluation.result import Evaluation
@@ -50,6 +52,7 @@ _HOMES = {
     "BetaTS": "rolf.policies.rivals.beta_ts",
     "DRLasso": "rolf.policies.rivals.drlasso",
     "Decision": "rolf.types",
+    "Diagnosis": "rolf.diagnosis.result",
     "Evaluation": "rolf.evaluation.result",
     "Experiment": "rolf.experiments.experiment",
     "KLUCB": "rolf.policies.rivals.kl_ucb",
@@ -73,7 +76,7 @@ _HOMES = {
     "backup": "rolf.experiments.transfer.backup",
     "connect": "rolf.client.connect",
     "delete_experiment": "rolf.experiments.database",
-    "diagnosis": "rolf.diagnosis",
+    "diagnose": "rolf.diagnosis.diagnose",
     "environments": "rolf.environments",
     "list_experiments": "rolf.experiments.database",
     "load_result": "rolf.simulation.result",
@@ -101,6 +104,7 @@ __all__ = [
     "BetaTS",
     "DRLasso",
     "Decision",
+    "Diagnosis",
     "Evaluation",
     "Experiment",
     "LinTS",
@@ -124,7 +128,7 @@ __all__ = [
     "backup",
     "connect",
     "delete_experiment",
-    "diagnosis",
+    "diagnose",
     "environments",
     "list_experiments",
     "load_result",
