@@ -143,7 +143,7 @@ def size(url: str, name: str, decisions: int, policy: str) -> None:
     opened = time.perf_counter() - start
     status = again.status()
     assert (status.asked, status.told) == (decisions, decisions)
-    same = again._replica.dump() == experiment._replica.dump()
+    same = again.synced.replica.dump() == experiment.synced.replica.dump()
     print(
         f"{name:11} {policy}, {decisions} rewarded decisions: opened in {opened:.3f} s, rebuilt in "
         f"{rebuilt:.1f} s, snapshot {'equal' if same else 'DIFFERENT'}",
@@ -195,7 +195,7 @@ def keep_asking(url: str, started: Any, stop: Any, out: Any) -> None:
 def batches(url: str, name: str, server: Any, largest: int) -> None:
     """Rewards told in batches of up to ``largest``, while another process asks."""
     experiment = rolf.open_experiment(url, "batches", features=FEATURES, policy="ucb", seed=1)
-    waiting = [each.id for _ in range(4) for each in experiment.ask(5 * largest // 4)]
+    waiting = [each.id for _ in range(4) for each in experiment.ask_many(5 * largest // 4)]
     for size, repeats in ((largest // 20, 10), (largest, 3)):
         before = cpu_time(server)
         for _ in range(repeats):
@@ -220,7 +220,7 @@ def many_arms(url: str, policy: str, arms: int, size: int = 20) -> None:
     rng = np.random.default_rng(5)
     features = rng.standard_normal((arms, size))
     experiment = rolf.open_experiment(url, policy, features=features, policy=policy, seed=1)
-    decisions = experiment.ask(200)
+    decisions = experiment.ask_many(200)
     experiment.tell_many([(each, rng.normal()) for each in decisions])
     times = []
     for _ in range(6):  # the first one may have to load compiled code
@@ -228,7 +228,7 @@ def many_arms(url: str, policy: str, arms: int, size: int = 20) -> None:
         experiment.status()
         times.append(time.perf_counter() - start)
     seconds = float(np.median(times[1:]))
-    snapshot = len(experiment._replica.dump().state)
+    snapshot = len(experiment.synced.replica.dump().state)
     print(
         f"{policy:11} {arms} arms, {size} features: status in {seconds:.2f} s, "
         f"snapshot of {snapshot / 1e6:.1f} MB",

@@ -46,7 +46,7 @@ def make_experiment(url: str, batches: int) -> None:
     options = {"rewards": "binary", "rule": "sample"}
     with rolf.open_experiment(url, NAME, features=features, options=options, seed=1) as experiment:
         for _ in range(batches):
-            decisions = experiment.ask(40)
+            decisions = experiment.ask_many(40)
             told = [each for each in decisions if rng.random() < 0.97]
             experiment.tell_many([(each, float(rng.random() < chance[each.arm])) for each in told])
 

@@ -115,7 +115,7 @@ def test_open_takes_files_and_frames_with_text(items, tmp_path, kind):
     tables = frames(items)
     with rolf.open_experiment(url, "x", features=tables[kind], policy="ucb") as experiment:
         assert list(experiment.estimates().index) == ["01", "02", "03", "04", "05"]
-        assert experiment._replica.roster.arms.columns == COLUMNS
+        assert experiment.synced.replica.roster.arms.columns == COLUMNS
     for again in tables.values():
         rolf.open_experiment(url, "x", features=again).close()
     other = tmp_path / "other.csv"
@@ -136,7 +136,7 @@ def test_arms_are_added_and_corrected_from_files_and_frames(items, tmp_path, kin
     with rolf.open_experiment(url, "x", features=items, policy="ucb") as experiment:
         assert experiment.add_arms(frames(more)[kind]) == ["06", "07"]
         experiment.update_features(frames(corrections)[kind])
-        arms = experiment._replica.roster.arms
+        arms = experiment.synced.replica.roster.arms
         rows = dict(zip(arms.labels, arms.features.tolist(), strict=True))
         assert rows["06"] == [5.5, 0, 1, 0, 0]
         assert rows["07"] == [6, 0, 0, 1, 1]
@@ -187,7 +187,7 @@ def test_files_name_arms_by_their_numbers(tmp_path):
         with rolf.open_experiment("memory://", name, features=table, policy="ucb") as experiment:
             experiment.update_features(path)
             assert experiment.add_arms(more) == [3]
-            assert experiment._replica.roster.arms.features.tolist() == [[5], [2], [3], [7]]
+            assert experiment.synced.replica.roster.arms.features.tolist() == [[5], [2], [3], [7]]
 
 
 def test_missing_values_of_a_frame_are_named():

@@ -83,7 +83,7 @@ def test_add_update_and_retire_in_this_order(stored, tmp_path):
     left = {arm for arm, each in arms_of(stored).items() if each["active"]}
     assert left == {"01", "03", "04", "05", "06"}
     with rolf.open_experiment(stored, "x") as experiment:
-        assert {each.arm for each in experiment.ask(200)} <= left
+        assert {each.arm for each in experiment.ask_many(200)} <= left
 
 
 def test_json_after_a_change_is_the_table(stored, tmp_path):

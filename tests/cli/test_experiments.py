@@ -57,7 +57,7 @@ def test_a_whole_experiment(files, tmp_path, policy):
         writer.writerows([[asked[1]["id"], 0.5], [asked[2]["id"], -1]])
     assert "told: 2 rewards" in run("tell", url, "ads", "--csv", rewards)
     shown = run("status", url, "ads")
-    assert "5 asked, 3 told, 2 waiting" in shown
+    assert "5 asked, 3 told, 2 pending" in shown
     assert "90% interval" in shown
     status = json.loads(run("status", url, "ads", "--json"))
     assert (status["asked"], status["told"], status["policy"]) == (5, 3, policy)
@@ -254,7 +254,7 @@ def test_an_exported_log_is_replayed_and_diagnosed_with_the_same_table(
     rng = np.random.default_rng(0)
     with rolf.open_experiment(url, "m") as experiment:
         for batch in range(30):
-            asked = experiment.ask(4)
+            asked = experiment.ask_many(4)
             told = [(each, rng.normal(means[each.arm], 2.0)) for each in asked]
             experiment.tell_many(told[: 4 - (batch == 29)])  # one reward never comes
     log = tmp_path / f"log.{kind}"

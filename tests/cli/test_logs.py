@@ -22,6 +22,7 @@ from rolf.errors import (
 )
 from rolf.experiments.storage.contract import HISTORY
 from rolf.logs.log import read_log
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 from support.commands import run
 from support.stores import quick_folder
@@ -63,8 +64,10 @@ def test_an_analyst_starts_from_a_log_of_clicks(files, tmp_path, kind):
     assert all(abs(arm["estimate"] - rates[arm["arm"]]) < 0.1 for arm in status["arms"])
     assert "400 rounds of history" in run("status", url, "shop")
     with rolf.open_experiment(url, "shop") as experiment:
-        experiment.ask(30)
-        assert experiment._replica.state.clock.tolist()[1] == 8  # of two rounds per arm, none left
+        experiment.ask_many(30)
+        assert (
+            experiment.synced.replica.state.clock.tolist()[1] == 8
+        )  # of two rounds per arm, none left
 
 
 def test_history_for_an_experiment_that_exists(files, tmp_path):
@@ -120,7 +123,7 @@ def test_logs_that_are_refused(files, tmp_path, text, words, error, match):
     with pytest.raises(error, match=match):
         run("import", url, "shop", log, *words, ok=False)
     with rolf.open_experiment(url, "shop") as experiment:
-        assert experiment.log() == []
+        assert rows_of(experiment) == []
 
 
 def test_experiments_that_do_not_fit(files):
@@ -174,7 +177,7 @@ def amended(url, **settings):
     more = {"features": np.ones((2, 3))} if "varying" in experiment.policy else {}
     experiment.learn([0, 1], [0.5, 0.25], source="before", **more)
     play(experiment, 15)
-    rows = experiment.log()
+    rows = rows_of(experiment)
     tag = experiment.record.tag
     experiment.correct(f"{tag}-3", 0.125, "a slip")
     experiment.correct(f"{tag}-3", 0.25, "=1+1")
@@ -195,7 +198,7 @@ def test_a_parquet_file_keeps_history_and_corrections(url, tmp_path, policy):
     strip = [
         [(row.kind, row.number, row.time, row.reward, row.details if row.kind > 3 else None)]
         for each in (experiment, again)
-        for row in each.log()
+        for row in rows_of(each)
     ]
     assert strip[: len(strip) // 2] == strip[len(strip) // 2 :]
     assert current_state(again).state == folded_state(experiment).state
@@ -215,8 +218,8 @@ def test_a_csv_file_keeps_corrections_and_says_that_it_has_no_history(tmp_path):
         rolf.export_log(experiment, file)
     features = np.random.default_rng(0).standard_normal((6, 3))
     again = rolf.import_log("memory://csv-corrections", "x", file, features=features, policy="ucb")
-    rows = [row._replace(seq=0) for row in experiment.log() if row.kind != HISTORY]
-    assert [row._replace(seq=0) for row in again.log()] == rows
+    rows = [row._replace(seq=0) for row in rows_of(experiment) if row.kind != HISTORY]
+    assert [row._replace(seq=0) for row in rows_of(again)] == rows
     assert len(read_log(file)) == 20
 
 

@@ -29,7 +29,7 @@ TURNED = NAMED.iloc[::-1][["height", "width"]]  # by name, in another order
 WHO = {"hour": 3.0, "mobile": 1.0}
 BY_NAME = pandas.Series({"mobile": 1.0, "hour": 3.0})
 CONTEXT = {"context": ["hour", "mobile"]}
-METHODS = ("estimates", "rank", "best", "intervals")
+METHODS = ("estimates", "rank", "probability_best", "intervals")
 
 both_kinds = pytest.mark.parametrize("arms", [NAMED, PLAIN], ids=["names", "numbers"])
 varying_policies = pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def played(running, service):
     def make(arms=NAMED, rounds=40, round=None, **settings):
         remote = service.create(f"e {uuid.uuid4().hex}", features=arms, seed=7, **settings)
         rng = np.random.default_rng(3)
-        for decision in remote.ask(rounds, **(round or {})) if rounds else ():
+        for decision in remote.ask_many(rounds, **(round or {})) if rounds else ():
             remote.tell(decision, rng.normal() + (decision.arm in ("b", 1)))
         opened.append(rolf.open_experiment(running.storage, remote.name))
         return remote, opened[-1]
@@ -84,11 +84,11 @@ def assert_same(remote, local, method, *args, fails=False, **kwargs):
 @both_kinds
 def test_in_the_features_of_a_round(played, arms, policy):
     remote, local = played(arms, policy=policy, round={"features": PLAIN})
-    remote.retire_arms([local.arms()[3].arm])
+    remote.retire_arms([local.arm_table()[3].arm])
     no_posterior = policy != "rolf-bayes-varying"
     for features in [PLAIN, np.array(PLAIN) * 3.0, *([TURNED] if arms is NAMED else [])]:
         for method in METHODS:
-            fails = no_posterior and method in ("best", "intervals")
+            fails = no_posterior and method in ("probability_best", "intervals")
             assert_same(remote, local, method, features=features, fails=fails)
         assert_same(remote, local, "rank", 2, features=features)
     one = came_of(remote, "estimates", features=PLAIN)
@@ -100,7 +100,7 @@ def test_in_a_context(played, policy):
     remote, local = played(policy=policy, round={"context": WHO}, **CONTEXT)
     no_posterior = policy != "rolf-bayes-varying"
     for method in METHODS:
-        fails = no_posterior and method in ("best", "intervals")
+        fails = no_posterior and method in ("probability_best", "intervals")
         ways = [
             assert_same(remote, local, method, context=context, fails=fails)
             for context in (WHO, BY_NAME, [3.0, 1.0], np.array([3.0, 1.0]))
@@ -113,27 +113,27 @@ def test_in_a_context(played, policy):
 @both_kinds
 def test_levels_draws_and_some_of_the_arms(played, arms):
     remote, local = played(arms, policy="rolf-bayes")
-    labels = [each.arm for each in local.arms()]
+    labels = [each.arm for each in local.arm_table()]
     for level in (0.5, np.float32(0.9), 0.999):
         assert_same(remote, local, "intervals", level)
-    assert_same(remote, local, "best", draws=np.int64(37))
-    assert_same(remote, local, "best", draws=100_000)
+    assert_same(remote, local, "probability_best", draws=np.int64(37))
+    assert_same(remote, local, "probability_best", draws=100_000)
     for some in (labels[:2], iter(labels[1:]), np.array(labels)[2:], {labels[0]}):
         some = list(some)
-        _, _, chances = assert_same(remote, local, "best", available=some)
+        _, _, chances = assert_same(remote, local, "probability_best", available=some)
         assert sum(chances) == pytest.approx(1.0)
         assert all(c == 0.0 for a, c in zip(labels, chances, strict=True) if a not in some)
     remote.retire_arms(labels[:1])
-    assert_same(remote, local, "best", available=labels[:2])
-    assert_same(remote, local, "best", available=labels[:1], fails=True)
+    assert_same(remote, local, "probability_best", available=labels[:2])
+    assert_same(remote, local, "probability_best", available=labels[:1], fails=True)
     remote.pause()
     for method in METHODS:
         assert_same(remote, local, method)
-    assert_same(remote, local, "best", available=labels[1:3])
+    assert_same(remote, local, "probability_best", available=labels[1:3])
     remote.retire_arms(labels[1:])
-    assert_same(remote, local, "best", fails=True)
-    assert_same(remote, local, "best", available=labels, fails=True)
-    assert_same(remote, local, "best", draws=10, fails=True)
+    assert_same(remote, local, "probability_best", fails=True)
+    assert_same(remote, local, "probability_best", available=labels, fails=True)
+    assert_same(remote, local, "probability_best", draws=10, fails=True)
     for method in ("estimates", "rank", "intervals"):
         assert_same(remote, local, method)
 
@@ -188,19 +188,19 @@ def test_mistakes_are_those_of_a_local_experiment(played):
         for level in (0.0, 1.0, 2.5, math.nan, "high", True, None):
             assert_same(remote, local, "intervals", level, **round, fails=True)
         for draws in (0, -1, 2.5, "many", True, None):
-            assert_same(remote, local, "best", draws=draws, **round, fails=True)
+            assert_same(remote, local, "probability_best", draws=draws, **round, fails=True)
         for available in (["nobody"], [], "a", 3):
-            assert_same(remote, local, "best", available=available, **round, fails=True)
+            assert_same(remote, local, "probability_best", available=available, **round, fails=True)
         for k in (0, 1.5, "all"):
             assert_same(remote, local, "rank", k, **round, fails=True)
     with pytest.raises(InvalidArgument, match=r"draws.*100000"):  # of a service alone
-        fixed[0].best(draws=100_001)
+        fixed[0].probability_best(draws=100_001)
 
 
 def test_a_policy_without_a_posterior_of_its_own(played):
     remote, local = played(policy="ucb")
     for arguments in ({"draws": 10}, {"available": ["a", "b"]}, {}):
-        assert_same(remote, local, "best", **arguments, fails=True)
+        assert_same(remote, local, "probability_best", **arguments, fails=True)
     assert_same(remote, local, "intervals", 0.5, fails=True)
 
 
@@ -211,7 +211,7 @@ def test_coroutines_take_the_same(played):
         found = [
             await remote.aestimates(context=WHO),
             await remote.arank(2, context=WHO),
-            await remote.abest(available=["a", "c"], draws=50, context=WHO),
+            await remote.aprobability_best(available=["a", "c"], draws=50, context=WHO),
             await remote.aintervals(0.5, context=WHO),
         ]
         await remote.aclose()
@@ -220,7 +220,7 @@ def test_coroutines_take_the_same(played):
     expected = [
         local.estimates(context=WHO),
         local.rank(2, context=WHO),
-        local.best(available=["a", "c"], draws=50, context=WHO),
+        local.probability_best(available=["a", "c"], draws=50, context=WHO),
         local.intervals(0.5, context=WHO),
     ]
     for here, there in zip(expected, asyncio.run(read()), strict=True):

@@ -24,6 +24,7 @@ from rolf.errors import (
     RolfWarning,
     UnknownExperiment,
 )
+from rolf.experiments.protocol import METHODS, ExperimentProtocol
 from rolf.testing.service import add_key, free_port
 from support.proxies import BEFORE
 
@@ -48,7 +49,7 @@ class Coroutines:
         self._experiment, self._runner = experiment, runner
 
     def __getattr__(self, name):
-        if name in ("name", "paused", "policy"):
+        if name in ("name", "paused", "policy", "arms"):
             return getattr(self._experiment, name)
         coroutine = getattr(self._experiment, f"a{name}")
         return lambda *args, **kwargs: self._runner.run(coroutine(*args, **kwargs))
@@ -86,15 +87,15 @@ def play(experiment, arms, tag):
         found = outcome(step)
         return (found[0], found[1].replace(text, "tag")) if isinstance(found, tuple) else found
 
-    first, second = experiment.ask(), experiment.ask(key="my-key")
+    first, second = experiment.ask(), experiment.ask(idempotency_key="my-key")
     steps = [
-        lambda: experiment.ask(key="my-key"),
-        lambda: experiment.ask(5),
-        lambda: experiment.ask(2, [arms[0], arms[1]], distinct=True),
+        lambda: experiment.ask(idempotency_key="my-key"),
+        lambda: experiment.ask_many(5),
+        lambda: experiment.ask_many(2, available=[arms[0], arms[1]], distinct=True),
         lambda: experiment.ask(available=(each for each in arms[:2])),
-        lambda: experiment.ask(np.int64(1), np.array(arms[1:])),
-        lambda: experiment.ask(2, key="my-key"),
-        lambda: experiment.ask(0),
+        lambda: experiment.ask_many(np.int64(1), available=np.array(arms[1:])),
+        lambda: experiment.ask_many(2, idempotency_key="my-key"),
+        lambda: experiment.ask_many(0),
         lambda: experiment.ask(available=["nobody"]),
         lambda: experiment.ask(available=arms[0]),
         lambda: experiment.tell(first, 1),
@@ -105,7 +106,7 @@ def play(experiment, arms, tag):
         lambda: experiment.tell(3, 1.0),
         lambda: experiment.tell("nobody-1", 1.0),
         lambda: experiment.tell_many({second.id: 0.5}),
-        lambda: experiment.tell_many([(each, np.float32(0.25)) for each in experiment.ask(4)]),
+        lambda: experiment.tell_many([(each, np.float32(0.25)) for each in experiment.ask_many(4)]),
         lambda: experiment.tell_many([(first, 1.0), ("nobody-1", 1.0)]),
         lambda: experiment.tell_many([1, 2]),
         lambda: experiment.tell_many([]),
@@ -125,17 +126,18 @@ def play(experiment, arms, tag):
         experiment.pause,
         lambda: experiment.paused,
         experiment.ask,
-        lambda: experiment.ask(key="my-key"),
+        lambda: experiment.ask(idempotency_key="my-key"),
         experiment.resume,
         lambda: experiment.paused,
         experiment.estimates,
         lambda: experiment.status(control=arms[1]).to_dict() | {"name": ""},
         lambda: str(experiment.status()).partition(":")[2],
         experiment.counts,
-        lambda: experiment.waiting(2)[1:],
-        lambda: [(each.id.rpartition("-")[2], *each[1:3]) for each in experiment.waiting()[0]],
-        lambda: experiment.waiting(1001),
-        experiment.arms,
+        lambda: experiment.pending(2)[1:],
+        lambda: [(each.id.rpartition("-")[2], *each[1:3]) for each in experiment.pending()[0]],
+        lambda: experiment.pending(1001),
+        experiment.arm_table,
+        lambda: experiment.arms,
         lambda: experiment.policy,
         lambda: experiment.delete(confirm="something else"),
         experiment.ask,
@@ -164,16 +166,36 @@ def test_a_remote_experiment_is_like_a_local_one(service, features, way):
         assert here == there, place
 
 
+@pytest.mark.parametrize("form", [rolf.Experiment, rolf.RemoteExperiment])
+def test_every_form_keeps_to_the_protocol(form):
+    declared = {name for name in vars(ExperimentProtocol) if not name.startswith("_")}
+    properties = {name for name in declared if isinstance(vars(ExperimentProtocol)[name], property)}
+    assert declared - properties == set(METHODS)
+    for name in properties:
+        assert isinstance(inspect.getattr_static(form, name), property)
+    for name in METHODS:
+        coroutine = getattr(form, f"a{name}")
+        assert inspect.iscoroutinefunction(coroutine)
+        assert coroutine.__name__ == f"a{name}"
+        method = getattr(form, name)
+        assert (
+            list(inspect.signature(method).parameters.values())[1:]
+            == list(inspect.signature(coroutine).parameters.values())[1:]
+        ), name
+        has = inspect.signature(method).parameters
+        for each in list(inspect.signature(getattr(ExperimentProtocol, name)).parameters.values())[
+            1:
+        ]:
+            assert str(has[each.name]) == str(each), (name, each)
+
+
 def test_signatures_are_those_of_a_local_experiment():
-    for name in ("ask", "tell", "tell_many", "correct", "learn", "add_arms", "retire_arms", "arms",
-                 "restore_arms", "pause", "resume", "delete", "counts", "waiting",
-                 "estimates", "rank", "best", "intervals"):  # fmt: skip
+    for name in METHODS:
+        if name == "status":  # a local one takes features and a context
+            continue
         local = list(inspect.signature(getattr(rolf.Experiment, name)).parameters.values())[1:]
         remote = list(inspect.signature(getattr(rolf.RemoteExperiment, name)).parameters.values())
         assert [str(each) for each in remote[1:]] == [str(each) for each in local], name
-        coroutine = getattr(rolf.RemoteExperiment, f"a{name}")
-        assert inspect.iscoroutinefunction(coroutine)
-        assert coroutine.__name__ == f"a{name}"
 
 
 def test_contexts_and_features_of_a_round(service):
@@ -206,7 +228,7 @@ def test_contexts_and_features_of_a_round(service):
 
 def test_more_decisions_than_fit_in_a_request(service):
     experiment = new(service, policy="ucb")
-    decisions = experiment.ask(2_500)
+    decisions = experiment.ask_many(2_500)
     assert [int(each.id.rpartition("-")[2]) for each in decisions] == list(range(1, 2_501))
     experiment.tell_many([(each, 1.0) for each in decisions])
     assert experiment.counts() == (2_500, 2_500)
@@ -247,7 +269,7 @@ def test_arms_with_names_and_cells(service, tmp_path):
             new(service, source, policy="ucb")
     rows = [{"arm": "a", "width": 1.5}, {"arm": "b", "width": 2}]
     experiment = new(service, rows, policy="ucb")
-    assert [each.arm for each in experiment.arms()] == ["a", "b"]
+    assert [each.arm for each in experiment.arm_table()] == ["a", "b"]
     frame = pandas.DataFrame({"width": [4.0]}, index=["z"])
     assert experiment.add_arms(frame) == ["z"]
     with pytest.raises(InvalidArgument, match="arms that are new"):
@@ -271,9 +293,11 @@ def test_an_ask_with_a_key_is_the_same_request_for_a_local_experiment(service, r
     wanted = {"context": {"age": 1}, "available": {"a", "b", "c"}}
     for first, second in ((remote, local), (local, remote)):
         key = uuid.uuid4().hex
-        assert first.ask(key=key, **wanted) == second.ask(key=key, **wanted)
+        assert first.ask(idempotency_key=key, **wanted) == second.ask(idempotency_key=key, **wanted)
         key = uuid.uuid4().hex
-        assert first.ask(2, key=key, **wanted) == second.ask(2, key=key, **wanted)
+        assert first.ask_many(2, idempotency_key=key, **wanted) == second.ask_many(
+            2, idempotency_key=key, **wanted
+        )
     local.close()
 
 
@@ -354,7 +378,7 @@ def test_names_cannot_lead_elsewhere(proxy, running):
 @pytest.mark.parametrize("key", ["", "with blank", "ä", "x" * 256, 3])
 def test_keys_of_asks_that_are_none(service, key):
     with pytest.raises(InvalidArgument, match="key"):
-        service.experiment("e").ask(key=key)
+        service.experiment("e").ask(idempotency_key=key)
 
 
 def test_forked_processes_have_connections_of_their_own(service):
@@ -363,7 +387,7 @@ def test_forked_processes_have_connections_of_their_own(service):
     pid = os.fork()
     if not pid:
         try:
-            experiment.ask(3)
+            experiment.ask_many(3)
             os._exit(0)
         except BaseException:
             os._exit(1)

@@ -21,7 +21,7 @@ from rolf.errors import (
     ServiceUnavailable,
     UnknownExperiment,
 )
-from rolf.experiments.waiting import Waiting
+from rolf.experiments.status.pending import Pending
 from support.proxies import BEFORE
 
 NAMED = pandas.DataFrame(
@@ -37,7 +37,7 @@ def played(service, features=NAMED, policy="rolf-bayes", rounds=60):
     labels = list(NAMED.index) if features is NAMED else list(range(5))
     for experiment in (local, remote):
         rng = np.random.default_rng(1)
-        for decision in experiment.ask(rounds):
+        for decision in experiment.ask_many(rounds):
             noise = 0.1 * rng.standard_normal()
             experiment.tell(decision, math.sin(2.0 * labels.index(decision.arm)) + noise)
     return local, remote
@@ -51,7 +51,7 @@ def test_beliefs_are_those_of_a_local_experiment(service, features):
         experiment.retire_arms(arms[1:2])
     assert remote.rank() == local.rank()
     assert remote.rank(2) == local.rank(2)
-    for name in ("best", "intervals"):
+    for name in ("probability_best", "intervals"):
         here, there = getattr(local, name)(), getattr(remote, name)()
         assert type(here) is type(there)
         np.testing.assert_array_equal(np.asarray(here), np.asarray(there))
@@ -72,7 +72,7 @@ def test_beliefs_before_and_without_rewards(service):
     local, remote = played(service, rounds=1)
     np.testing.assert_array_equal(local.intervals(), remote.intervals())
     local, remote = played(service, policy="ucb", rounds=3)
-    for action in ("best", "intervals"):
+    for action in ("probability_best", "intervals"):
         with pytest.raises(ExperimentError, match="ucb has no posterior"):
             getattr(local, action)()
         with pytest.raises(ExperimentError, match="ucb has no posterior"):
@@ -84,9 +84,9 @@ def test_the_diagnosis(service):
     assert (empty.verdict, empty.rewards) == ("not enough data", 0)
     assert "no decision has a reward yet" in str(empty)
     _, remote = played(service)
-    rows = [row for row in remote.log() if row["reward"] is not None]
-    arms, rewards = [row["arm"] for row in rows], [row["reward"] for row in rows]
-    chances = [row["probability"] for row in rows]
+    rows = [row for row in remote.log() if row.reward is not None]
+    arms, rewards = [row.arm for row in rows], [row.reward for row in rows]
+    chances = [row.probability for row in rows]
     found = remote.diagnosis(level=0.8)
     expected = diagnose(NAMED, arms, rewards, level=0.8, probabilities=chances)
     assert isinstance(found, Diagnosis)
@@ -101,44 +101,50 @@ def test_the_diagnosis(service):
 def test_what_waits_is_what_waits_in_the_database(running, service, features, policy):
     remote = service.create(uuid.uuid4().hex, features=features, policy=policy)
     with rolf.open_experiment(running.storage, remote.name) as local:
-        assert remote.waiting() == local.waiting() == ([], 0, 0)
-        batch = remote.ask(130)
+        assert remote.pending() == local.pending() == ([], 0, 0)
+        batch = remote.ask_many(130)
         remote.tell_many([(each, 1.0) for each in batch[100:120]])
-        for most in ({}, {"most": 7}, {"most": 1000}):
-            assert remote.waiting(**most) == local.waiting(**most)
-        found = remote.waiting(12)
+        for most in ({}, {"limit": 7}, {"limit": 1000}):
+            assert remote.pending(**most) == local.pending(**most)
+        found = remote.pending(12)
         assert [each.id for each in found.decisions[9:]] == [batch[n].id for n in (120, 99, 98)]
-        assert (type(found), found.total, found.looked_at) == (Waiting, 110, 32)
-        assert asyncio.run(awaiting(service, remote.name, 12)) == found
+        assert (type(found), found.total, found.looked_at) == (Pending, 110, 32)
+        assert asyncio.run(apending(service, remote.name, 12)) == found
     for most in (0, 1001, 2.0, "5"):
-        with pytest.raises(InvalidArgument, match="most"):
-            remote.waiting(most)
+        with pytest.raises(InvalidArgument, match="limit"):
+            remote.pending(most)
     with pytest.raises(UnknownExperiment, match="no experiment is called"):
-        service.experiment("nobody").waiting()
+        service.experiment("nobody").pending()
 
 
-async def awaiting(service, name, most):
-    found = await service.experiment(name).awaiting(most)
+async def apending(service, name, most):
+    found = await service.experiment(name).apending(most)
     await service.aclose()
     return found
 
 
-def test_the_log_comes_row_by_row(service):
+def test_the_log_is_that_of_the_database(running, service):
     _, remote = played(service, policy="ucb", rounds=5)
-    waiting = remote.ask()
-    rows = list(remote.log())
-    assert rows[-1]["id"] == waiting.id
-    assert [row["reward"] is None for row in rows] == [False] * 5 + [True]
-    assert rows[0]["arm"] in NAMED.index
+    pending = remote.ask()
+    rows = remote.log()
+    assert rows[-1].id == pending.id
+    assert [row.reward is None for row in rows] == [False] * 5 + [True]
+    assert rows[0].arm in NAMED.index
+    remote.correct(rows[0].id, 0.25, "a slip")
+    rows = remote.log()
+    with rolf.open_experiment(running.storage, remote.name) as here:
+        assert here.log() == rows
+    (correction,) = rows[0].corrections
+    assert (correction.reward, correction.reason, rows[0].reward) == (0.25, "a slip", 0.25)
 
     async def read():
-        found = [row async for row in remote.alog()]
+        found = await remote.alog()
         await remote.aclose()
         return found
 
     assert asyncio.run(read()) == rows
     with pytest.raises(UnknownExperiment, match="no experiment is called"):
-        next(service.experiment("nobody").log())
+        service.experiment("nobody").log()
 
 
 def test_a_log_that_cannot_be_read(proxy, running):
@@ -146,14 +152,14 @@ def test_a_log_that_cannot_be_read(proxy, running):
         experiment = service.create(uuid.uuid4().hex, features=NAMED, policy="ucb")
         proxy.faults += [BEFORE]
         with pytest.raises(ServiceUnavailable, match="try again"):
-            list(experiment.log())
+            experiment.log()
         for text in ("<html>", "3"):
             proxy.faults += [(200, {}, text)]
             with pytest.raises(ServiceError, match="not one of rolf's"):
-                list(experiment.log())
+                experiment.log()
         proxy.faults += [(503, {})]
         with pytest.raises(ServiceUnavailable):
-            list(experiment.log())
+            experiment.log()
 
 
 def test_the_page_lists_what_a_local_experiment_has_besides():

@@ -42,7 +42,7 @@ def test_nothing_is_counted_twice(proxy, running, fault):
     proxy.faults += [fault]
     experiment.tell(decision, 1.0)
     proxy.faults += [fault]
-    experiment.tell_many([(each, 0.5) for each in experiment.ask(3)])
+    experiment.tell_many([(each, 0.5) for each in experiment.ask_many(3)])
     proxy.faults += [fault]
     experiment.correct(decision, 2.0, "a slip")
     proxy.faults += [fault]
@@ -53,7 +53,7 @@ def test_nothing_is_counted_twice(proxy, running, fault):
     proxy.faults += [fault]
     experiment.resume()
     status = experiment.status()
-    assert (status.asked, status.told, status.waiting, status.history) == (4, 4, 0, 4)
+    assert (status.asked, status.told, status.pending, status.history) == (4, 4, 0, 4)
     assert status.total_reward == 3.5
     proxy.faults += [fault]
     experiment.delete(confirm=experiment.name)
@@ -91,7 +91,7 @@ def test_arms_without_names_are_not_added_twice(proxy, running):
         proxy.faults += [AFTER]
         with pytest.raises(ServiceUnavailable, match="may have been done"):
             experiment.add_arms([[1.0, 1.0]])
-        assert len(experiment.arms()) == 4
+        assert len(experiment.arm_table()) == 4
         proxy.faults += [(429, {})]
         assert experiment.add_arms([[1.0, 1.0]]) == [4]
 

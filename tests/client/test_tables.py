@@ -43,7 +43,7 @@ def test_entries_of_a_context_are_read_by_name(service):
             assert experiment.learn(arms, rewards, context=past) == 60
     series = pandas.Series({"mobile": 1.0, "hour": -5.0})
     for context in (series, dict(series), [-5.0, 1.0]):
-        here, there = local.ask(20, context=context), remote.ask(20, context=context)
+        here, there = local.ask_many(20, context=context), remote.ask_many(20, context=context)
         assert [each.arm for each in here] == [each.arm for each in there]
         assert {each.greedy for each in [*here, *there]} == {"b"}
     with pytest.raises(InvalidArgument, match="without hour and with day"):
@@ -58,7 +58,7 @@ def made(make):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            arms = [(each.arm, each.features) for each in make().arms()]
+            arms = [(each.arm, each.features) for each in make().arm_table()]
         except InvalidArgument as error:
             return error.argument
     assert {each.category for each in caught} <= {RolfWarning}

@@ -119,7 +119,7 @@ def test_a_service_diagnoses_large_rewards():
         client.make("large", features=features.tolist())
         with rolf.connect(str(client.base_url), client.headers["authorization"][7:]) as there:
             experiment = there.experiment("large")
-            decisions = experiment.ask(60)
+            decisions = experiment.ask_many(60)
             experiment.tell_many([(each, 1e80 * rewards[each.arm]) for each in decisions])
         answer = client.get("/v1/experiments/large/diagnosis")
     assert answer.status_code == 200, answer.text

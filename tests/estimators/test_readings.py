@@ -284,7 +284,7 @@ def test_some_damage(name, reading):
 
 def rounds_of(experiment, number, seed=0):
     rng = np.random.default_rng(seed)
-    varying = experiment._replica.policy.varying
+    varying = experiment.synced.replica.policy.varying
     for _ in range(number):
         more = {"features": rng.standard_normal((6, 3))} if varying else {}
         decision = experiment.ask(**more)
@@ -307,7 +307,7 @@ def test_an_experiment_is_its_log(name, reading, tmp_path):
                 experiment.tell(decision, reward)
         for decision, reward in waiting[::-1]:
             experiment.tell(decision, reward)
-        probe = {"features": FEATURES} if experiment._replica.policy.varying else {}
+        probe = {"features": FEATURES} if experiment.synced.replica.policy.varying else {}
         before = experiment.estimates(**probe)
         experiment.rebuild()
         assert (experiment.estimates(**probe) == before).all()
@@ -348,15 +348,15 @@ def test_a_late_reward_replaces_the_default(name, reading, tmp_path):
     settings = {"policy": name, "options": reading, "reward_after": 10.0, "default_reward": 0.0}
     with rolf.open_experiment(url, "one", features=FEATURES, **settings) as experiment:
         decisions = list(rounds_of(experiment, 12))
-        now = experiment._now()
-        experiment._now = lambda: now + 11.0
+        now = experiment.synced.now()
+        experiment.synced.now = lambda: now + 11.0
         decisions += rounds_of(experiment, 1)
-        assert experiment._replica.defaults == 12
+        assert experiment.synced.replica.defaults == 12
         for decision, reward in decisions:
             experiment.tell(decision, reward)
-        probe = {"features": FEATURES} if experiment._replica.policy.varying else {}
+        probe = {"features": FEATURES} if experiment.synced.replica.policy.varying else {}
         before = experiment.estimates(**probe)
         assert np.abs(before).max() > 0.01
         experiment.rebuild()
         assert np.allclose(experiment.estimates(**probe), before)
-        assert experiment._replica.replaced == 12
+        assert experiment.synced.replica.replaced == 12

@@ -46,7 +46,7 @@ def played(url, items, options, kind="real", rounds=400):
     rng = np.random.default_rng(3)
     with rolf.open_experiment(url, "ads") as experiment:
         for _ in range(rounds // 4):
-            asked = experiment.ask(4)
+            asked = experiment.ask_many(4)
             means = [MEANS[NAMES.index(each.arm)] for each in asked]
             rewards = rng.binomial(1, means) if kind == "binary" else rng.normal(means, 0.3)
             experiment.tell_many(list(zip(asked, map(float, rewards), strict=True)))

@@ -9,10 +9,9 @@ import pytest
 
 import rolf
 from rolf.errors import AlreadyTold, ExperimentPaused, InvalidArgument, UnknownDecision
-from rolf.experiments.asking import Asking
+from rolf.experiments.batch import Ask, Tell
 from rolf.experiments.storage.contract import DECISION, REQUEST, REWARD
-from rolf.experiments.telling import Telling
-from rolf.testing.experiments import current_state, folded_state
+from rolf.testing.experiments import current_state, folded_state, rows_of
 from support.helpers import count_appends
 
 FEATURES = [[0.0, 1.0], [1.0, 0.5], [0.3, 0.2]]
@@ -31,31 +30,31 @@ def writes(monkeypatch):
 
 def test_one_write_for_all(url, writes):
     experiment = new(url)
-    first, second = experiment.ask(2)
+    first, second = experiment.ask_many(2)
     sizes = writes(experiment)
-    askings = [Asking(key="k"), Asking(2), Asking()]
-    tellings = [Telling([(first, 1.0)]), Telling({second.id: 0.5})]
-    experiment.serve_each(askings, tellings)
+    asks = [Ask(idempotency_key="k"), Ask(2), Ask()]
+    tells = [Tell([(first, 1.0)]), Tell({second.id: 0.5})]
+    experiment.submit(asks, tells)
     assert sizes == [7]  # four decisions, the row of the key, two rewards
-    assert [len(each.result()) for each in askings] == [1, 2, 1]
-    assert [each.result() for each in tellings] == [1, 1]
-    kinds = [row.kind for row in experiment.log()]
+    assert [len(each.result()) for each in asks] == [1, 2, 1]
+    assert [each.result() for each in tells] == [1, 1]
+    kinds = [row.kind for row in rows_of(experiment)]
     assert kinds == [DECISION] * 3 + [REQUEST] + [DECISION] * 3 + [REWARD] * 2
     assert experiment.counts() == (6, 2)
-    assert experiment.ask(key="k") == askings[0].decisions[0]
+    assert experiment.ask(idempotency_key="k") == asks[0].decisions[0]
     assert current_state(experiment) == folded_state(experiment)
 
 
 def test_the_same_decisions_as_one_after_the_other(url):
     together, apart = new(url), new(url)
-    decisions = {each: each.ask(4) for each in (together, apart)}
+    decisions = {each: each.ask_many(4) for each in (together, apart)}
     for number in range(3):
-        asking = Asking(2)
-        telling = Telling([(decisions[together][number], float(number))])
-        together.serve_each([asking], [telling])
-        asked = apart.ask(2)
+        ask = Ask(2)
+        tell = Tell([(decisions[together][number], float(number))])
+        together.submit([ask], [tell])
+        asked = apart.ask_many(2)
         apart.tell(decisions[apart][number], float(number))
-        assert [each.arm for each in asking.decisions] == [each.arm for each in asked]
+        assert [each.arm for each in ask.decisions] == [each.arm for each in asked]
     assert (together.estimates() == apart.estimates()).all()
 
 
@@ -63,17 +62,17 @@ def test_what_another_process_did_is_not_done_twice(url):
     """Rewards that were told elsewhere meanwhile, equal and different ones."""
     experiment = new(url)
     other = rolf.open_experiment(url, experiment.name)
-    first, second, third = experiment.ask(3)
+    first, second, third = experiment.ask_many(3)
     other.tell(first, 1.0)
     other.tell(second, 1.0)
-    asking = Asking()
-    tellings = [Telling([(first, 1.0)]), Telling([(second, 2.0)]), Telling([(third, 3.0)])]
-    experiment.serve_each([asking], tellings)
-    assert tellings[0].result() == 0
-    assert tellings[2].result() == 1
+    ask = Ask()
+    tells = [Tell([(first, 1.0)]), Tell([(second, 2.0)]), Tell([(third, 3.0)])]
+    experiment.submit([ask], tells)
+    assert tells[0].result() == 0
+    assert tells[2].result() == 1
     with pytest.raises(AlreadyTold):
-        tellings[1].result()
-    assert asking.result()[0].id.endswith("-4")
+        tells[1].result()
+    assert ask.result()[0].id.endswith("-4")
     assert experiment.counts() == (4, 3)
     assert current_state(experiment) == folded_state(experiment)
     other.close()
@@ -81,22 +80,22 @@ def test_what_another_process_did_is_not_done_twice(url):
 
 def test_errors_stay_with_their_own(url):
     experiment = new(url)
-    (decision,) = experiment.ask(1)
-    askings = [Asking(available=["nobody"]), Asking()]
-    tellings = [Telling([("nobody-1", 1.0)]), Telling([(decision, 1.0)]), Telling([(decision, 1)])]
-    experiment.serve_each(askings, tellings)
-    assert isinstance(askings[0].error, InvalidArgument)
-    assert len(askings[1].result()) == 1
-    assert isinstance(tellings[0].error, UnknownDecision)
-    assert [each.result() for each in tellings[1:]] == [1, 0]
+    (decision,) = experiment.ask_many(1)
+    asks = [Ask(available=["nobody"]), Ask()]
+    tells = [Tell([("nobody-1", 1.0)]), Tell([(decision, 1.0)]), Tell([(decision, 1)])]
+    experiment.submit(asks, tells)
+    assert isinstance(asks[0].error, InvalidArgument)
+    assert len(asks[1].result()) == 1
+    assert isinstance(tells[0].error, UnknownDecision)
+    assert [each.result() for each in tells[1:]] == [1, 0]
     experiment.pause()
-    late = Telling([(askings[1].decisions[0], 1.0)])
-    paused = Asking()
-    experiment.serve_each([paused], [late])
+    late = Tell([(asks[1].decisions[0], 1.0)])
+    paused = Ask()
+    experiment.submit([paused], [late])
     assert isinstance(paused.error, ExperimentPaused)
     assert late.result() == 1
-    disagreeing = [Telling([(decision, 1.0)]), Telling([(decision, 2.0)])]
-    experiment.serve_each([], disagreeing)
+    disagreeing = [Tell([(decision, 1.0)]), Tell([(decision, 2.0)])]
+    experiment.submit([], disagreeing)
     assert disagreeing[0].result() == 0
     assert isinstance(disagreeing[1].error, AlreadyTold)
     assert experiment.counts() == (2, 2)
@@ -104,11 +103,11 @@ def test_errors_stay_with_their_own(url):
 
 def test_late_rewards_replace_default_ones(url, monkeypatch):
     experiment = new(url, reward_after=timedelta(seconds=60), default_reward=0.5)
-    (decision,) = experiment.ask(1)
-    now = experiment._now()
-    monkeypatch.setattr(experiment, "_now", lambda: now + 100.0)
-    telling = Telling([(decision, 2.0)])
-    experiment.serve_each([Asking()], [telling])  # the ask gives the default reward first
-    assert telling.result() == 1
+    (decision,) = experiment.ask_many(1)
+    now = experiment.synced.now()
+    monkeypatch.setattr(experiment.synced, "now", lambda: now + 100.0)
+    tell = Tell([(decision, 2.0)])
+    experiment.submit([Ask()], [tell])  # the ask gives the default reward first
+    assert tell.result() == 1
     assert experiment.status().total_reward == 2.0
     assert current_state(experiment) == folded_state(experiment)

@@ -16,6 +16,7 @@ from rolf.errors import (
 from rolf.experiments.log import synced as live
 from rolf.experiments.storage.contract import CORRECTION, DEFAULT, REWARD
 from rolf.policies.state.arrays import arrays
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import (
     accepted_reward,
     create_experiment,
@@ -51,7 +52,7 @@ def believed(experiment):
     arms = experiment.status(**extra).arms
     shown = [[arm.plays, arm.told, arm.estimate, arm.low, arm.high] for arm in arms]
     chances = experiment.probabilities(**extra)
-    state = {path: array.copy() for path, array in arrays(experiment._replica.state)}
+    state = {path: array.copy() for path, array in arrays(experiment.synced.replica.state)}
     return np.array(shown, dtype=np.float64), chances, state
 
 
@@ -71,7 +72,7 @@ def test_the_state_is_that_of_a_log_which_was_right_from_the_start(name, size, p
     assert current_state(watching) == current_state(wrong) == folded_state(wrong)
     wrong.snapshot()
     again = rolf.open_experiment(url, "one")
-    assert again._live.snapshot_upto == again._replica.last
+    assert again.synced.snapshot_upto == again.synced.replica.last
     assert current_state(again) == folded_state(wrong)
     if size == "gross" and name not in ("kl-ucb", "beta-ts"):  # which accept no gross mistakes
         assert all((got[2][path] == array).all() for path, array in expected[2].items())
@@ -79,11 +80,11 @@ def test_the_state_is_that_of_a_log_which_was_right_from_the_start(name, size, p
 
 def test_the_log_keeps_both_rewards_and_the_reason(url):
     experiment = create_experiment(url, policy="ucb")
-    one, two = experiment.ask(2)
+    one, two = experiment.ask_many(2)
     experiment.tell_many({one.id: 7.0, two.id: 0.25})
     experiment.correct(one, 0.7, "a comma was lost")
     experiment.correct(one.id, 0.75, "and a digit")
-    rows = rolf.open_experiment(url, "one").log()[2:]
+    rows = rows_of(rolf.open_experiment(url, "one"))[2:]
     assert [(row.kind, row.number, row.reward) for row in rows] == [
         (REWARD, 1, 7.0),
         (REWARD, 2, 0.25),
@@ -95,30 +96,30 @@ def test_the_log_keeps_both_rewards_and_the_reason(url):
         (0.7, "and a digit"),
     ]
     status = experiment.status()
-    assert (status.asked, status.told, status.waiting) == (2, 2, 0)
+    assert (status.asked, status.told, status.pending) == (2, 2, 0)
     assert status.arms[one.arm].estimate in (0.75, 0.5)  # alone, or with the other
 
 
 def test_telling_and_correcting_again(url):
     experiment = create_experiment(url)
-    decision, other = experiment.ask(2)
+    decision, other = experiment.ask_many(2)
     experiment.tell(decision, 7.0)
     experiment.correct(decision, 0.7, "a slip")
     experiment.correct(decision, 0.7, "a slip")  # a message that came twice
     experiment.tell(decision, 7.0)  # as late as it may be, it was told
     experiment.tell(decision, 0.7)
-    rows = experiment.log()
+    rows = rows_of(experiment)
     assert len(rows) == 4
     with pytest.raises(AlreadyTold, match=r"reward 0\.7 already, not 0\.8; if .* correct it"):
         experiment.tell(decision, 0.8)
     experiment.correct(decision, 7.0, "it was right after all")
     experiment.tell(decision, 0.7)
-    assert rolf.open_experiment(url, "one").log()[:4] == rows
-    assert len(experiment.log()) == 5
+    assert rows_of(rolf.open_experiment(url, "one"))[:4] == rows
+    assert len(rows_of(experiment)) == 5
     assert current_state(experiment) == folded_state(experiment)
     with pytest.raises(UntoldDecision, match=f"{other.id}.*no reward to correct"):
         experiment.correct(other, 1.0, "never told")
-    assert experiment.status().waiting == 1
+    assert experiment.status().pending == 1
 
 
 @pytest.mark.parametrize(
@@ -160,9 +161,9 @@ def test_no_more_corrections_than_the_log_can_number(monkeypatch):
 def test_default_and_late_rewards(url):
     experiment = create_experiment(url, policy="rolf-bayes", reward_after=10.0, default_reward=0.1)
     now = 0.0
-    experiment._now = lambda: now
-    experiment.tell_many([(each, 0.3 * place) for place, each in enumerate(experiment.ask(6))])
-    late, lost = experiment.ask(2)
+    experiment.synced.now = lambda: now
+    experiment.tell_many([(each, 0.3 * place) for place, each in enumerate(experiment.ask_many(6))])
+    late, lost = experiment.ask_many(2)
     now = 20.0
     experiment.status()
     with pytest.raises(UntoldDecision, match="tell it one"):
@@ -170,8 +171,8 @@ def test_default_and_late_rewards(url):
     experiment.tell(late, 1.0)
     experiment.correct(late, 0.2, "the wrong order")
     status = experiment.status()
-    assert (status.told, status.defaults, status.waiting) == (7, 1, 0)
-    kinds = [(row.kind, row.reward) for row in experiment.log() if row.number > 6]
+    assert (status.told, status.defaults, status.pending) == (7, 1, 0)
+    kinds = [(row.kind, row.reward) for row in rows_of(experiment) if row.number > 6]
     assert (DEFAULT, 0.1) in kinds
     assert kinds[-2:] == [(REWARD, 1.0), (CORRECTION, 0.2)]
     assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
@@ -199,7 +200,7 @@ def test_corrections_between_snapshots_arms_and_history(url, name, monkeypatch):
         if step % 15 == 0:
             assert current_state(experiment) == current_state(other) == folded_state(other)
     again = rolf.open_experiment(url, "one")
-    assert again._live.snapshot_upto > 0
+    assert again.synced.snapshot_upto > 0
     assert current_state(again) == current_state(other) == folded_state(other)
     experiment.rebuild()
     assert current_state(experiment) == folded_state(other)
@@ -208,12 +209,12 @@ def test_corrections_between_snapshots_arms_and_history(url, name, monkeypatch):
 def test_a_snapshot_from_before_a_correction_is_replaced(url, monkeypatch):
     monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 20)
     experiment, decision, right = played(url, "drlasso", 0.5, 3)
-    assert experiment._store.snapshot(experiment.record.id).upto > 20
+    assert experiment.synced.store.snapshot(experiment.record.id).upto > 20
     experiment.correct(decision, right, "half too much")
     again = rolf.open_experiment(url, "one")
-    assert again._live.snapshot_upto == again._replica.last
+    assert again.synced.snapshot_upto == again.synced.replica.last
     third = rolf.open_experiment(url, "one")
-    assert third._live.rows_since_snapshot == 0
+    assert third.synced.rows_since_snapshot == 0
     assert current_state(third) == current_state(experiment) == folded_state(experiment)
 
 
@@ -227,12 +228,12 @@ def correct_all(url, ids, reward):
 @pytest.mark.slow
 def test_processes_correct_the_same_decisions(shared_url):
     experiment = create_experiment(shared_url, policy="rolf-bayes")
-    decisions = experiment.ask(10)
+    decisions = experiment.ask_many(10)
     experiment.tell_many({each.id: float(place) for place, each in enumerate(decisions)})
     ids = [each.id for each in decisions]
     in_processes(correct_all, *((shared_url, ids, reward) for reward in (100.0, 200.0, 300.0)))
-    current = {each.number: each.reward for each in experiment.log() if each.kind == REWARD}
-    corrections = [row for row in experiment.log() if row.kind == CORRECTION]
+    current = {each.number: each.reward for each in rows_of(experiment) if each.kind == REWARD}
+    corrections = [row for row in rows_of(experiment) if row.kind == CORRECTION]
     assert len(corrections) == 30
     for row in corrections:  # each names the reward that it replaced
         assert row.details["was"] == current[row.number]
@@ -254,12 +255,12 @@ def test_a_fold_that_fails_is_made_up_for(monkeypatch):
         raise StorageUnavailable("others keep it locked")
 
     with monkeypatch.context() as patch:
-        patch.setattr(other._live, "fold", locked)
+        patch.setattr(other.synced, "fold", locked)
         for _ in range(2):
             with pytest.raises(StorageUnavailable):
                 other.status()
     other.ask()
     other.snapshot()
     with rolf.open_experiment(url, "one") as again:
-        assert again._live.snapshot_upto > 0
+        assert again.synced.snapshot_upto > 0
         assert current_state(again) == current_state(other) == folded_state(experiment)

@@ -23,6 +23,7 @@ from rolf.experiments.storage.sqlite import file as sqlite_file
 from rolf.experiments.storage.sqlite import store as sqlite
 from rolf.experiments.storage.urls import connect
 from rolf.experiments.transfer.backup import fill_experiment
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import (
     FEATURES,
     create_experiment,
@@ -50,7 +51,7 @@ def long_log(url, decisions=LONG):
     """An experiment with a long log, in a database that has no statistics about it yet."""
     short = create_experiment(url, "short", policy="ucb")
     rows = [decision_row(number) for number in range(1, decisions + 1)]
-    fill_experiment(short._store, short.record._replace(name="long", tag="long"), rows)
+    fill_experiment(short.synced.store, short.record._replace(name="long", tag="long"), rows)
     return rolf.open_experiment(url, "long")
 
 
@@ -71,7 +72,7 @@ def test_rewards_are_found_by_an_index(shared_url, analysed):
             connection.execute("ANALYZE rolf_log")
             connection.commit()
     experiment = long_log(shared_url)
-    store, id = experiment._store, experiment.record.id
+    store, id = experiment.synced.store, experiment.record.id
     if shared_url.startswith("sqlite"):
         plan = str(store._query(f"EXPLAIN QUERY PLAN {sqlite.FIND}", (id, 7)))
         assert "rolf_places (experiment=? AND number=?)" in plan
@@ -110,7 +111,7 @@ def test_no_write_holds_the_lock_for_long(monkeypatch):
     monkeypatch.setattr(sqlite_file.File, "_attempt", timed)
     url = make_url("sqlite")
     experiment = create_experiment(url, policy="ucb")
-    batch = experiment.ask(10_000)
+    batch = experiment.ask_many(10_000)
     experiment.tell_many([(each, 1.0) for each in batch])
     copy = long_log(url)
     copy.delete(confirm="long")
@@ -121,7 +122,7 @@ def test_nothing_is_locked_while_a_decision_is_computed(shared_url, monkeypatch)
     """Or compiled: meanwhile others ask and tell."""
     one = create_experiment(shared_url, policy="ucb")
     other = rolf.open_experiment(shared_url, "one", timeout=1.0)
-    choose = one._replica.choose
+    choose = one.synced.replica.choose
     calls = []
 
     def slow(*args):
@@ -133,7 +134,7 @@ def test_nothing_is_locked_while_a_decision_is_computed(shared_url, monkeypatch)
             assert other.counts().told == 3
         return choose(*args)
 
-    monkeypatch.setattr(one._replica, "choose", slow)
+    monkeypatch.setattr(one.synced.replica, "choose", slow)
     assert one.ask().id.endswith("-4")
     assert calls
     assert one.counts() == (4, 3)
@@ -142,7 +143,7 @@ def test_nothing_is_locked_while_a_decision_is_computed(shared_url, monkeypatch)
 def test_parts_are_appended_one_by_one(shared_url, monkeypatch):
     experiment = create_experiment(shared_url, policy="ucb")
     sizes = count_appends(experiment, monkeypatch)
-    batch = experiment.ask(2 * PART + 1)
+    batch = experiment.ask_many(2 * PART + 1)
     experiment.tell_many([(each, 1.0) for each in batch])
     assert sizes == [PART, PART, 1, PART, PART, 1]
 
@@ -151,19 +152,19 @@ def test_large_tables_of_features_make_small_parts(shared_url, monkeypatch):
     """Each decision of a varying policy holds the features of all arms."""
     experiment = create_experiment(shared_url, policy="rolf-varying")
     experiment.ask(features=FEATURES)
-    (row,) = experiment.log()
+    (row,) = rows_of(experiment)
     monkeypatch.setattr(base, "MAX_TEXT", 3 * len(row.features))
     sizes = count_appends(experiment, monkeypatch)
-    experiment.ask(7, features=FEATURES)
+    experiment.ask_many(7, features=FEATURES)
     assert sizes == [3, 3, 1]
     copy = experiment.record._replace(name="copy")
-    fill_experiment(experiment._store, copy, experiment.log())
+    fill_experiment(experiment.synced.store, copy, rows_of(experiment))
     assert sizes[3:] == [3, 3, 2]
 
 
 def test_a_batch_with_a_fault_records_nothing(url):
     experiment = create_experiment(url, policy="ucb")
-    batch = experiment.ask(PART + 10)
+    batch = experiment.ask_many(PART + 10)
     experiment.tell(batch[-2], 0.5)
     rewards = {each.id: 1.0 for each in batch}
     with pytest.raises(rolf.errors.AlreadyTold):
@@ -178,8 +179,8 @@ def test_a_batch_with_a_fault_records_nothing(url):
 
 def test_a_batch_that_was_cut_short_is_completed(shared_url, monkeypatch):
     experiment = create_experiment(shared_url, policy="ucb")
-    rewards = {each.id: 1.0 for each in experiment.ask(2 * PART)}
-    append, calls = experiment._store.append, []
+    rewards = {each.id: 1.0 for each in experiment.ask_many(2 * PART)}
+    append, calls = experiment.synced.store.append, []
 
     def interrupted(*args):
         calls.append(args)
@@ -188,7 +189,7 @@ def test_a_batch_that_was_cut_short_is_completed(shared_url, monkeypatch):
         return append(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(experiment._store, "append", interrupted)
+        patch.setattr(experiment.synced.store, "append", interrupted)
         with pytest.raises(KeyboardInterrupt):
             experiment.tell_many(rewards)
     assert experiment.counts().told == PART
@@ -202,13 +203,13 @@ def test_asks_while_many_decisions_expire(url):
     """They get their default reward little by little; nobody waits for all of them."""
     experiment = create_experiment(url, policy="rolf-ridge", reward_after=10.0)
     now = 0.0
-    experiment._now = lambda: now
+    experiment.synced.now = lambda: now
     play(experiment, 1)  # loads compiled code
-    experiment.ask(20_000)
+    experiment.ask_many(20_000)
     now = 100.0
     slowest = max(cpu_seconds(experiment.ask) for _ in range(20))
     assert slowest < 0.05
-    assert 0 < experiment._replica.defaults < 20_000
+    assert 0 < experiment.synced.replica.defaults < 20_000
     assert experiment.status().defaults == 20_000  # a status waits for all of them
     assert current_state(experiment) == folded_state(experiment)
 
@@ -262,14 +263,14 @@ def test_deleting_leaves_no_rows(shared_url):
         one.delete(confirm=name)
         thread.join(60)
         assert noticed
-        two._store.save(two.record.id, Snapshot(1, "4", "late"))
+        two.synced.store.save(two.record.id, Snapshot(1, "4", "late"))
     assert set(rows_left(shared_url).values()) == {0}
 
 
 def test_what_a_dead_process_left_is_cleared_up(shared_url):
     """One that was deleting an experiment, and one that was importing one."""
     experiment = create_experiment(shared_url, policy="ucb")
-    store, record = experiment._store, experiment.record
+    store, record = experiment.synced.store, experiment.record
     play(experiment, 5)
     store._delete(record.id)
     recent = store.create(record._replace(name=import_name()))
@@ -296,16 +297,16 @@ def test_large_arrays_are_computed_again(name, monkeypatch):
     for _ in range(60):
         experiment.tell(experiment.ask(**features), rng.normal())
     experiment.snapshot()
-    snapshot = experiment._store.snapshot(experiment.record.id)
+    snapshot = experiment.synced.store.snapshot(experiment.record.id)
     again = rolf.open_experiment(url, "one")
-    assert again._live.snapshot_upto == snapshot.upto == 120
-    for derived in experiment._replica.policy.derived:
+    assert again.synced.snapshot_upto == snapshot.upto == 120
+    for derived in experiment.synced.replica.policy.derived:
         assert f'"{derived}' not in snapshot.state
     for one, two in zip(
         experiment.status(**features).arms, again.status(**features).arms, strict=True
     ):
         assert np.isclose(one.estimate, two.estimate, rtol=1e-7, atol=1e-9)
-    assert again._replica.asked == experiment._replica.asked
+    assert again.synced.replica.asked == experiment.synced.replica.asked
     again.ask(**features)
 
 
@@ -314,7 +315,7 @@ def test_a_snapshot_of_many_arms_is_small():
     experiment = create_experiment(make_url("memory"), policy="rolf-lasso", features=features)
     play_arm = experiment.ask()
     experiment.tell(play_arm, 1.0)
-    assert len(experiment._replica.dump().state) < 600 * 5 * 60
+    assert len(experiment.synced.replica.dump().state) < 600 * 5 * 60
 
 
 def test_a_row_knows_its_place():

@@ -38,7 +38,7 @@ def test_the_default_is_in_the_catalogue():
 def test_a_new_experiment_gets_rolf_bayes(url):
     with rolf.open_experiment(url, "one", features=FEATURES) as experiment:
         assert experiment.policy == "rolf-bayes"
-        assert type(experiment._replica.policy) is rolf.RoLFBayes
+        assert type(experiment.synced.replica.policy) is rolf.RoLFBayes
         play(experiment, 10)
     with rolf.open_experiment(url, "one", policy="rolf-bayes") as experiment:
         assert experiment.status().told == 10

@@ -19,6 +19,7 @@ from rolf.experiments.storage.contract import CHANGE, DECISION, REWARD
 from rolf.experiments.storage.memory import MemoryStore
 from rolf.experiments.storage.sqlite import file as sqlite_file
 from rolf.policies.operations import rebuild
+from rolf.testing.experiments import roster_of, rows_of
 from rolf.testing.storage import (
     ARMS,
     FEATURES,
@@ -37,7 +38,6 @@ def test_invalid_asks_change_nothing(url):
     play(experiment, 5)
     before = current_state(experiment)
     invalid = [
-        {"n": 0},
         {"available": [99]},
         {"available": []},
         {"features": FEATURES},
@@ -45,6 +45,10 @@ def test_invalid_asks_change_nothing(url):
     for arguments in invalid:
         with pytest.raises(InvalidArgument):
             experiment.ask(**arguments)
+        with pytest.raises(InvalidArgument):
+            experiment.ask_many(2, **arguments)
+    with pytest.raises(InvalidArgument):
+        experiment.ask_many(0)
     assert current_state(experiment) == before
     assert experiment.ask(available=iter([2])).arm == 2
     experiment.tell_many([])
@@ -77,7 +81,7 @@ def test_features_are_corrected(url):
     corrected[2] = [1.0, 2.0, 3.0]
     experiment.update_features({2: corrected[2]})
     fresh = rolf.LinUCB(corrected)
-    belief = experiment._replica.state.belief
+    belief = experiment.synced.replica.state.belief
     fresh._state.belief.counts[:] = belief.counts
     fresh._state.belief.sums[:] = belief.sums
     rebuild(fresh.params, fresh._state)
@@ -158,17 +162,17 @@ def test_arms_counts_and_log(url):
     one.tell(two.ask(available=["g"]), 1.0)
     for experiment in (one, two):  # without asking or telling first
         assert experiment.counts() == (4, 2)
-        arms = {each.arm: each for each in experiment.arms()}
+        arms = {each.arm: each for each in experiment.arm_table()}
         assert list(arms) == list("abcdefg")
         assert [each.plays for each in arms.values()] == [2, 1, 0, 0, 0, 0, 1]
         assert [each.told for each in arms.values()] == [1, 0, 0, 0, 0, 0, 1]
         assert [name for name, each in arms.items() if not each.active] == ["b"]
         assert arms["g"].features == {"0": 1.0, "1": 2.0, "2": 3.0}
         assert arms["a"].features == dict(zip("012", FEATURES[0].tolist(), strict=True))
-        roster = experiment.roster()
+        roster = roster_of(experiment)
         assert roster.arms.labels == list(arms)
         assert roster.active == [each.active for each in arms.values()]
-        log = experiment.log()
+        log = rows_of(experiment)
         kinds = [DECISION, DECISION, DECISION, REWARD, CHANGE, CHANGE, DECISION, REWARD]
         assert [row.kind for row in log] == kinds
         assert [row.number for row in log] == [1, 2, 3, 1, 1, 2, 4, 4]
@@ -177,7 +181,7 @@ def test_arms_counts_and_log(url):
         assert experiment.record.name == "one"
         assert experiment.record.seed == 4
     two.close()
-    for method in (two.counts, two.arms, two.roster, two.log):
+    for method in (two.counts, two.arm_table, lambda: two.arms, two.log):
         with pytest.raises(ExperimentError, match="closed"):
             method()
 
@@ -185,14 +189,14 @@ def test_arms_counts_and_log(url):
 def test_counting_expires_nothing():
     experiment = create_experiment(make_url("memory"), policy="ucb", reward_after=10.0)
     now = 0.0
-    experiment._now = lambda: now
+    experiment.synced.now = lambda: now
     decision = experiment.ask()
     now = 100.0
     experiment.counts()
-    experiment.arms()
-    assert len(experiment.log()) == 1
+    experiment.arm_table()
+    assert len(rows_of(experiment)) == 1
     experiment.tell(decision, 1.0)
-    assert not experiment.log()[1].replaces_default
+    assert not rows_of(experiment)[1].replaces_default
 
 
 @pytest.mark.parametrize("policy", ["beta-ts", "kl-ucb"])
@@ -293,16 +297,16 @@ def test_arms_by_name_and_by_column():
     frame = NAMED_FEATURES.rename(index={"a": "first"})
     experiment = create_experiment(make_url("memory"), features=frame)
     experiment.retire_arms("first")
-    assert experiment.roster().active == [False] + [True] * 5
+    assert roster_of(experiment).active == [False] + [True] * 5
     new = pandas.DataFrame([[1.0, 2.0, 3.0]], index=["g"])
     experiment.add_arms(new[[2, 0, 1]])
-    assert experiment.arms()[-1].features == {"0": 1.0, "1": 2.0, "2": 3.0}
+    assert experiment.arm_table()[-1].features == {"0": 1.0, "1": 2.0, "2": 3.0}
     experiment.update_features((2 * new)[[1, 2, 0]])
-    assert experiment.arms()[-1].features == {"0": 2.0, "1": 4.0, "2": 6.0}
+    assert experiment.arm_table()[-1].features == {"0": 2.0, "1": 4.0, "2": 6.0}
     for wrong in (Arms(new.to_numpy(), ["h"], list("xyz")), new[:0]):
         with pytest.raises(InvalidArgument, match="features"):
             experiment.add_arms(wrong)
     experiment.add_arms(Arms(new.to_numpy(), ["h"], ["0", "1", "2"]))
     numbered = create_experiment(make_url("memory"), policy="ucb")
     numbered.retire_arms(2)
-    assert not numbered.roster().active[2]
+    assert not roster_of(numbered).active[2]

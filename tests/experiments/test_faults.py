@@ -39,8 +39,8 @@ class Witness:
 
     def check(self, path):
         lines = path.read_text().splitlines() if path.exists() else []
-        self.experiment._store.settle()
-        for row in log_rows(self.experiment._store, self.experiment.record, self.last):
+        self.experiment.synced.store.settle()
+        for row in log_rows(self.experiment.synced.store, self.experiment.record, self.last):
             row = Row(*row)
             assert row.seq == self.last + 1
             self.last = row.seq
@@ -118,11 +118,11 @@ def test_what_was_acknowledged_survives_a_kill(kind, monkeypatch, kills):
     assert status.asked >= len(witness.decisions)  # children of the killed may still have worked
     assert status.told >= len(witness.rewards)
     again = rolf.open_experiment(database.url, "one")
-    if not again._live.snapshot_upto:  # a correction since the last snapshot called for a fold
+    if not again.synced.snapshot_upto:  # a correction since the last snapshot called for a fold
         experiment.snapshot()
         again.close()
         again = rolf.open_experiment(database.url, "one")
-    assert again._live.snapshot_upto > 0
+    assert again.synced.snapshot_upto > 0
     assert current_state(again) == folded_state(experiment)
     for each in (experiment, again):
         each.close()
@@ -162,8 +162,8 @@ def test_a_connection_that_breaks_in_the_middle(contended, monkeypatch):
     """Between choosing and recording: nothing has been recorded, so it is done again."""
     url = postgres_url()
     experiment = create_experiment(url, policy="ucb")
-    experiment._live._contended = contended
-    choose = experiment._replica.choose
+    experiment.synced._contended = contended
+    choose = experiment.synced.replica.choose
 
     def broken(*args):
         monkeypatch.undo()
@@ -171,7 +171,7 @@ def test_a_connection_that_breaks_in_the_middle(contended, monkeypatch):
         end_connections()
         return rows
 
-    monkeypatch.setattr(experiment._replica, "choose", broken)
+    monkeypatch.setattr(experiment.synced.replica, "choose", broken)
     decision = experiment.ask()
     experiment.tell(decision, 1.0)
     assert current_state(experiment) == folded_state(experiment)
@@ -183,7 +183,7 @@ def test_a_decision_recorded_but_not_returned_waits(contended, monkeypatch):
     """Between recording and returning: the next number is returned, no id twice."""
     url = postgres_url()
     experiment = create_experiment(url, policy="ucb")
-    experiment._live._contended = contended
+    experiment.synced._contended = contended
     fetch = postgres_pool.Connection.fetch
     calls = []
 
@@ -201,7 +201,7 @@ def test_a_decision_recorded_but_not_returned_waits(contended, monkeypatch):
     assert decision.id.endswith("-2")
     experiment.tell(decision, 1.0)
     status = experiment.status()
-    assert (status.asked, status.told, status.waiting) == (2, 1, 1)
+    assert (status.asked, status.told, status.pending) == (2, 1, 1)
     assert current_state(experiment) == folded_state(experiment)
 
 
@@ -209,7 +209,7 @@ def test_a_server_that_is_away_and_comes_back(monkeypatch):
     url = postgres_url()
     experiment = create_experiment(url, policy="ucb")
     decision = experiment.ask()
-    pool = experiment._store._pool
+    pool = experiment.synced.store._pool
     url_of_server = pool.url
     end_connections()
     pool.url = "postgresql://postgres@127.0.0.1:1/none"

@@ -12,6 +12,7 @@ from rolf.errors import ExperimentError
 from rolf.experiments import experiment as module
 from rolf.experiments.storage.postgres import pool as postgres_pool
 from rolf.experiments.storage.sqlite import file as sqlite_file
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 
 EXPERIMENTS = str(Path(module.__file__).parent)
@@ -52,7 +53,7 @@ def test_an_experiment_continues_after_an_interrupt(shared_url, what, contended)
     one, two = (create_experiment(shared_url, policy="ucb") for _ in range(2))
     actions = {
         "ask": lambda waiting: one.ask(),
-        "batch": lambda waiting: one.ask(2),
+        "batch": lambda waiting: one.ask_many(2),
         "tell": lambda waiting: one.tell(waiting, 1.0),
         "estimates": lambda waiting: one.estimates(),
     }
@@ -71,22 +72,22 @@ def test_an_experiment_continues_after_an_interrupt(shared_url, what, contended)
         one.tell(waiting, 1.0)
         told += 2
         one.estimates()
-        assert sum(one._replica.told) == told
+        assert sum(one.synced.replica.told) == told
     assert line > 20
-    assert one.status().asked == len({row.number for row in one.log()})
+    assert one.status().asked == len({row.number for row in rows_of(one)})
     assert two.status() == one.status()
     assert current_state(rolf.open_experiment(shared_url, "one")) == folded_state(one)
 
 
 def test_an_interrupt_of_compiled_code_counts_as_one(url):
     experiment = create_experiment(url, policy="ucb")
-    choose = experiment._replica.choose
+    choose = experiment.synced.replica.choose
 
     def broken(*_):
-        experiment._replica.choose = choose
+        experiment.synced.replica.choose = choose
         raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
 
-    experiment._replica.choose = broken
+    experiment.synced.replica.choose = broken
     with pytest.raises(KeyboardInterrupt):
         experiment.ask()
     play(experiment, 2)

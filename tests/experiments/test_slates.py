@@ -38,7 +38,7 @@ def test_a_slate_has_different_arms(name):
 def test_slates_of_an_experiment(name):
     url = make_url("sqlite")
     experiment = create_experiment(url, policy=name)
-    slate = experiment.ask(4, distinct=True, **round_features(experiment))
+    slate = experiment.ask_many(4, distinct=True, **round_features(experiment))
     assert len({each.arm for each in slate}) == 4
     experiment.tell_many({each.id: 0.25 for each in slate})
     again = rolf.open_experiment(url, "one")
@@ -75,14 +75,14 @@ def test_a_probability_is_that_of_the_arm_at_its_place():
 @pytest.mark.parametrize("wrong", [7, 0, -1, 2.0, "2", True])
 def test_slates_that_cannot_be(wrong):
     policy, experiment = make("ucb"), create_experiment(make_url("memory"), policy="ucb")
-    for each in (policy, experiment):
+    for ask_many in (getattr(policy, "ask_many", policy.ask), experiment.ask_many):
         with pytest.raises(InvalidArgument, match="n: got"):
-            each.ask(wrong, distinct=True)
+            ask_many(wrong, distinct=True)
         with pytest.raises(InvalidArgument, match="at most 2, the number of available arms"):
-            each.ask(3, available=[1, 2], distinct=True)
+            ask_many(3, available=[1, 2], distinct=True)
     experiment.retire_arms([0])
     with pytest.raises(InvalidArgument, match="at most 5"):
-        experiment.ask(6, distinct=True)
+        experiment.ask_many(6, distinct=True)
     assert policy.rounds == 0
     assert experiment.status().asked == 0
 
@@ -90,7 +90,7 @@ def test_slates_that_cannot_be(wrong):
 def test_a_slate_that_is_recorded_in_parts_is_distinct(monkeypatch):
     monkeypatch.setattr(base, "MAX_TEXT", 1)  # one decision at a time
     experiment = create_experiment(make_url("sqlite"), policy="rolf-varying")
-    slate = experiment.ask(ARMS, distinct=True, features=FEATURES)
+    slate = experiment.ask_many(ARMS, distinct=True, features=FEATURES)
     assert {each.arm for each in slate} == set(range(ARMS))
 
 
@@ -118,10 +118,13 @@ def test_an_experiment_says_what_its_policy_would(name):
     experiment.learn(arms, rewards, **more)
     alone.learn(arms, rewards, **more)
     given = extra(alone)
-    for method in ("estimates", "probabilities", "intervals", "best"):
-        if hasattr(alone, method):
-            one, two = getattr(experiment, method)(**given), getattr(alone, method)(**given)
-            assert np.allclose(one, two, atol=0.05 if method == "best" else 1e-8), method
+    for method in ("estimates", "probabilities", "intervals", "probability_best"):
+        same = method if hasattr(alone, method) else method.removeprefix("probability_")
+        if hasattr(alone, same):
+            one, two = getattr(experiment, method)(**given), getattr(alone, same)(**given)
+            assert np.allclose(one, two, atol=0.05 if method == "probability_best" else 1e-8), (
+                method
+            )
             assert list(one.index) == list("abcdef")
         else:
             with pytest.raises(ExperimentError, match=f"{name} has no posterior"):
@@ -133,8 +136,8 @@ def test_an_experiment_says_what_its_policy_would(name):
     assert experiment.rank(**given) == alone.rank(**given)[1:]
     assert experiment.probabilities(**given)[best] == 0.0
     assert experiment.probabilities(**given).sum() == pytest.approx(1.0)
-    if hasattr(alone, "best"):
-        assert experiment.best(**given)[best] == 0.0
+    if hasattr(alone, "intervals"):
+        assert experiment.probability_best(**given)[best] == 0.0
         assert set(experiment.intervals(0.5, **given).columns) == {"low", "high"}
     experiment.restore_arms([best])
     assert experiment.rank(1, **given) == [best]
@@ -143,15 +146,15 @@ def test_an_experiment_says_what_its_policy_would(name):
 def test_reading_beliefs_records_and_changes_nothing(url):
     experiment = create_experiment(url, policy="rolf-bayes")
     other = rolf.open_experiment(url, "one")
-    experiment.tell_many([(each, 0.1 * place) for place, each in enumerate(other.ask(8))])
+    experiment.tell_many([(each, 0.1 * place) for place, each in enumerate(other.ask_many(8))])
     before = current_state(other)
-    other.rank(3), other.intervals(), other.probabilities(), other.best(draws=10)
+    other.rank(3), other.intervals(), other.probabilities(), other.probability_best(draws=10)
     assert current_state(other) == before
     assert other.probabilities(available=[1, 2])[[0, 3, 4, 5]].tolist() == [0.0] * 4
     for call in (
         lambda: other.rank(0),
         lambda: other.intervals(2.0),
-        lambda: other.best(draws=0),
+        lambda: other.probability_best(draws=0),
         lambda: other.probabilities(available=[99]),
         lambda: other.estimates(features=FEATURES),
         lambda: other.rank(context=[1.0]),
@@ -164,7 +167,7 @@ def test_arms_come_back_with_what_is_known_about_them(url):
     experiment = create_experiment(url, policy="ucb", features=LETTERS)
     experiment.tell(experiment.ask(available=["b"]), 5.0)
     experiment.retire_arms(["a", "b"])
-    assert "b" not in {each.arm for each in experiment.ask(20)}
+    assert "b" not in {each.arm for each in experiment.ask_many(20)}
     experiment.snapshot()
     other = rolf.open_experiment(url, "one")
     other.restore_arms("b")

@@ -13,6 +13,7 @@ import pytest
 import rolf
 from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument
 from rolf.policies.rivals.ucb import UCB
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import FEATURES, create_experiment, current_state, folded_state, play
 from support.stores import make_url, quick_folder
 
@@ -215,7 +216,7 @@ def test_user_classes_are_folded_exactly(url, policies):
         play(experiment, 3)
         experiment.add_arms([[1.0, 2.0, 3.0]])
         again = rolf.open_experiment(url, cls.__name__)
-        assert type(again._replica.policy) is cls
+        assert type(again.synced.replica.policy) is cls
         assert current_state(again) == current_state(experiment) == folded_state(experiment)
 
 
@@ -223,7 +224,7 @@ def test_every_entry_of_the_clock_is_recorded(policies):
     url = make_url("memory")
     experiment = create_experiment(url, policy=policies.RoundRobin)
     arms = play(experiment, 20)
-    assert experiment._replica.state.clock.tolist() == [20, 0, arms.count(2)]
+    assert experiment.synced.replica.state.clock.tolist() == [20, 0, arms.count(2)]
 
 
 def test_a_choice_that_changes_more_of_the_state_is_refused(url, policies):
@@ -274,7 +275,7 @@ def test_a_change_that_the_policy_rejects_is_not_recorded(url):
     experiment = create_experiment(url, policy=Small)
     with pytest.raises(InvalidArgument, match="six arms at most"):
         experiment.add_arms([[1.0, 2.0, 3.0]])
-    assert experiment.log() == []
+    assert rows_of(experiment) == []
     experiment.retire_arms([0])
     experiment.ask()
 

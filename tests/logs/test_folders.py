@@ -23,6 +23,7 @@ from rolf.logs.log import open_log, read_log
 from rolf.parallel import sections
 from rolf.tables import parts as streams
 from rolf.tables.parts import Stream
+from rolf.testing.experiments import rows_of
 
 ARMS = 5
 FEATURES = pandas.DataFrame(
@@ -291,17 +292,17 @@ def test_an_exported_log_is_imported_row_by_row_in_its_order(tmp_path, policy, m
                 late = waiting.pop(int(rng.integers(len(waiting))))
                 experiment.tell(late, float(rng.standard_normal()))
         rolf.export_log(experiment, tmp_path / "log.parquet")
-        expected = [row[1:] for row in experiment.log()]
+        expected = [row[1:] for row in rows_of(experiment)]
         estimates = experiment.estimates(**features)
     steps = []
     with rolf.import_log(url, "b", tmp_path / "log.parquet", progress=steps.append) as copy:
-        assert [row[1:] for row in copy.log()] == expected
+        assert [row[1:] for row in rows_of(copy)] == expected
         assert copy.estimates(**features).to_numpy() == pytest.approx(estimates.to_numpy())
     assert len(steps) == 60
     frame = pandas.read_parquet(tmp_path / "log.parquet").sample(frac=1.0, random_state=3)
     folder = cut(frame, tmp_path / "log", [25])
     with rolf.import_log(url, "c", folder, features=FEATURES, policy=policy, seed=1) as copy:
-        assert [row[1:] for row in copy.log()] == expected
+        assert [row[1:] for row in rows_of(copy)] == expected
     frame.loc[frame.index[40], "id"] = frame["id"].iloc[3]
     again = cut(frame, tmp_path / "twice", [25])
     with pytest.raises(InvalidArgument, match=r"id: got .*wanted each decision of one experiment"):

@@ -29,7 +29,7 @@ def test_many_coroutines_share_an_experiment(url):
     async def serve():
         with rolf.open_experiment(url, "e", features=FEATURES) as experiment:
             decisions = await asyncio.gather(*(visitor(experiment, each) for each in range(40)))
-            batch = await experiment.aask(3, [0, 1])
+            batch = await experiment.aask_many(3, available=[0, 1])
             await experiment.atell_many([(decision, 1.0) for decision in batch])
             status = await experiment.astatus()
             with pytest.raises(rolf.RolfError, match="not issued"):

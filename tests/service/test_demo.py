@@ -25,7 +25,7 @@ def test_it_goes_on_after_a_pause_and_with_new_arms_and_ends_when_deleted():
             assert experiment.counts().asked == paused_at
             experiment.resume()
             wait_until(lambda: experiment.counts().asked > paused_at)
-            old = experiment.roster().arms.labels
+            old = experiment.arms
             new = {"arm": "Fog", "topic": "weather", "words": 1, "number": False}
             experiment.add_arms([new])
             experiment.retire_arms(old)

@@ -14,7 +14,7 @@ import pytest
 import rolf
 from rolf.errors import ServiceUnavailable
 from rolf.experiments.storage.contract import DECISION, REQUEST, REWARD
-from rolf.testing.experiments import current_state, folded_state
+from rolf.testing.experiments import current_state, folded_state, roster_of, rows_of
 from rolf.testing.service import RunningService
 from support.stores import Restarts
 
@@ -48,10 +48,10 @@ class Client(threading.Thread):
 
     def _round(self):
         key = uuid.uuid4().hex
-        decision = self._try(lambda experiment: experiment.ask(key=key))
+        decision = self._try(lambda experiment: experiment.ask(idempotency_key=key))
         self.decisions[key] = decision
         if decision.id.endswith("0"):  # the next instance gives the same decision
-            assert self._try(lambda experiment: experiment.ask(key=key)) == decision
+            assert self._try(lambda experiment: experiment.ask(idempotency_key=key)) == decision
         reward = float(number(decision.id) % 7)
         self._try(lambda experiment: experiment.tell(decision, reward))
         self.rewards[decision.id] = reward
@@ -143,7 +143,7 @@ def test_nothing_is_lost_and_nothing_counts_twice(database, services):
         for asked in random.Random(3).sample(sorted(decisions), 20):
             assert service.experiment(NAME).ask(key=asked) == decisions[asked]
     experiment = rolf.open_experiment(database.url, NAME)
-    rows, labels = experiment.log(), experiment.roster().arms.labels
+    rows, labels = rows_of(experiment), roster_of(experiment).arms.labels
     made = {row.number: labels[row.arm] for row in rows if row.kind == DECISION}
     told = [(row.number, row.reward) for row in rows if row.kind == REWARD]
     assert made == {number(each.id): each.arm for each in decisions.values()}

@@ -170,7 +170,7 @@ def test_contexts(client):
     [again] = client.ask("crowd", context=[0.3, 1]).json()["decisions"]
     assert again["id"] != decision["id"]
     log = client.get("/v1/experiments/crowd/log").text.splitlines()
-    assert [json.loads(line)["context_age"] for line in log] == [0.3, 0.3]
+    assert [json.loads(line)["context"]["age"] for line in log] == [0.3, 0.3]
 
 
 def test_corrections_and_history(client):

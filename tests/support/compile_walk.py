@@ -130,7 +130,7 @@ def experiment(name, options, form):
         extra = table(cls, form)
         for round in range(ARMS):
             running.tell(running.ask(**extra), round % 2)
-        late = running.ask(2, **extra)
+        late = running.ask_many(2, **extra)
         time.sleep(0.01)
         running.ask(**extra)
         running.tell(late[0], 1.0)

@@ -45,7 +45,7 @@ class Worker:
                 time.sleep(0.05)
 
     def round(self):
-        decisions = self.experiment.ask(2)
+        decisions = self.experiment.ask_many(2)
         for decision in decisions:
             self.note("ask", decision.id, decision.arm)
         for decision in decisions:

@@ -80,19 +80,19 @@ def all_moments(grid, components):
 def count_appends(experiment, monkeypatch):
     """The sizes of the writes from now on."""
     sizes = []
-    append = experiment._store.append
+    append = experiment.synced.store.append
 
     def counted(id, rows, after=None):
         sizes.append(len(rows))
         return append(id, rows, after)
 
-    monkeypatch.setattr(experiment._store, "append", counted)
+    monkeypatch.setattr(experiment.synced.store, "append", counted)
     return sizes
 
 
 def delete_decisions(experiment):
     """What a process that deletes an experiment has done by now: rewards and requests are left."""
-    store, id = experiment._store, experiment.record.id
+    store, id = experiment.synced.store, experiment.record.id
     store._delete(id)
     sql = "DELETE FROM rolf_log WHERE experiment = ? AND kind = 1 RETURNING 1"
     store._change(lambda execute: execute(sql, (id,)))

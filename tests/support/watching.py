@@ -58,7 +58,7 @@ class Service:
 
 def play(experiment, rounds, rng, told=1.0):
     """Ask and tell; better rewards for arms with a larger first feature."""
-    means = {record.arm: record.features["width"] for record in experiment.arms()}
+    means = {record.arm: record.features["width"] for record in experiment.arm_table()}
     for _ in range(rounds):
         decision = experiment.ask()
         if rng.random() < told:

@@ -18,6 +18,7 @@ from rolf.errors import InvalidArgument, InvalidTable, RolfWarning
 from rolf.experiments.roster import Roster
 from rolf.experiments.transfer.export import export_log, import_log
 from rolf.tables.recipe import Recipe
+from rolf.testing.experiments import roster_of
 
 HEADER = "Produkt;EAN;Marke;Preis;Rabatt;Einführung;Farbe;Gewicht;Lager;"
 
@@ -179,7 +180,7 @@ def test_the_recipe_outlives_snapshots_exports_and_backups(products, url, tmp_pa
     experiment.snapshot()
     export_log(experiment, tmp_path / "log.parquet")
     experiment.backup(tmp_path / "copy.db")
-    recipe = experiment.roster().arms.recipe
+    recipe = roster_of(experiment).arms.recipe
     experiment.close()
     copies = [
         rolf.open_experiment(url, "x", features=products),  # without the warnings
@@ -190,10 +191,12 @@ def test_the_recipe_outlives_snapshots_exports_and_backups(products, url, tmp_pa
     rows = export([["Rock", *row[1:3], "", *row[4:]]]).decode("cp1252")
     more = table_of(tmp_path, rows, "more.csv")
     for copy in copies:
-        assert copy.roster().arms.recipe == recipe
+        assert roster_of(copy).arms.recipe == recipe
         with pytest.warns(RolfWarning, match=r"Preis: 1 of 1 cells is empty, in row 2"):
             assert copy.add_arms(more) == ["Rock"]
-        assert copy.roster().arms.features[-1, copy.roster().arms.columns.index("Preis")] == 33.99
+        assert (
+            roster_of(copy).arms.features[-1, roster_of(copy).arms.columns.index("Preis")] == 33.99
+        )
         copy.close()
 
 
@@ -270,7 +273,7 @@ def test_names_with_commas(products, url, tmp_path):
     )
     assert done.stdout == 'retired: "Hemd, Größe 0", "Hemd, Größe 6", Hose 7\n'
     with rolf.open_experiment(url, "x") as experiment:
-        assert experiment.roster().active.count(False) == 3
+        assert roster_of(experiment).active.count(False) == 3
     failed = invoke("ask", url, "x", "--available", "Hemd, Größe 1", ok=False)
     assert str(failed.exception).startswith("--available: got 'Hemd'")
     for ending in ("csv", "parquet"):

@@ -14,6 +14,7 @@ from rolf.arms.reading import read_arms
 from rolf.experiments.transfer.export import export_log, import_log
 from rolf.logs.log import read_log
 from rolf.paper.reproduce import write_curves
+from rolf.testing.experiments import rows_of
 from rolf.text import as_written, harmless
 
 FORMULAS = ["=1+1", "+1", "-1", "@sum", "\tx", "'quoted", "''=x", "'=y", "plain", "5"]
@@ -47,7 +48,7 @@ def test_no_cell_of_an_exported_log_is_a_formula(kind, tmp_path):
                 if name != "reward"
             )
     again = import_log(url, "again", file, features=arms, policy="ucb")
-    assert [row.arm for row in again.log()] == [row.arm for row in experiment.log()]
+    assert [row.arm for row in rows_of(again)] == [row.arm for row in rows_of(experiment)]
     assert sorted(set(read_log(file).arms)) == sorted(FORMULAS)
 
 

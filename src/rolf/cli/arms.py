@@ -17,6 +17,7 @@ from rolf.cli.common import (
     join_names,
     make_table,
     open_existing,
+    open_roster,
     print_json,
     print_table,
     split_names,
@@ -69,7 +70,7 @@ def arms(
                     typer.echo(line)
         if not as_json and (add or update or retire or restore):
             return
-        known, records = experiment.roster().arms, experiment.arms()
+        known, records = open_roster(experiment).arms, experiment.arm_table()
     if columns:
         _show_columns(known, as_json)
         return
@@ -122,14 +123,14 @@ def _change(
     """Change the arms step by step and report each step; both tables are read before the first."""
     from rolf.arms.reading import read_rows
 
-    known = experiment.roster().arms
+    known = open_roster(experiment).arms
     additions = None if add is None else read_rows(add, known)
     corrections = None if update is None else read_rows(update, known)
     if additions is not None:
-        experiment.add_arms(_named_additions(additions, experiment.roster()))
+        experiment.add_arms(_named_additions(additions, open_roster(experiment)))
         yield f"added: {join_names(additions.labels)}"
     if corrections is not None:
-        labels = find_labels(corrections.labels, experiment.roster().arms, "--update")
+        labels = find_labels(corrections.labels, open_roster(experiment).arms, "--update")
         experiment.update_features(dict(zip(labels, corrections.features, strict=True)))
         yield f"updated: {join_names(corrections.labels)}"
     for given, option, change, done in (
@@ -137,7 +138,7 @@ def _change(
         (restore, "--restore", experiment.restore_arms, "restored"),
     ):
         if given:
-            known = experiment.roster().arms
+            known = open_roster(experiment).arms
             names = split_names(given, known)
             change(find_labels(names, known, option))
             yield f"{done}: {join_names(names)}"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from rolf.arms.table import Arms
     from rolf.experiments.experiment import Experiment
+    from rolf.experiments.roster import Roster
 
 URL = Annotated[str, typer.Argument(help="sqlite:///file.db or postgresql://user@host/database.")]
 NAME = Annotated[str, typer.Argument(help="The experiment's name.")]
@@ -75,6 +76,12 @@ def open_existing(url: str, name: str) -> Experiment:
         raise UnknownExperiment(f"no experiment is called {name!r}; {there}") from None
 
 
+def open_roster(experiment: Experiment) -> Roster:
+    """The arms of an open experiment, and which of them are active."""
+    with experiment.current(defaults=False) as replica:
+        return replica.roster
+
+
 def read_json(option: str, text: str) -> Any:
     """What is given as JSON."""
     try:
@@ -94,14 +101,17 @@ def read_options(text: str | None) -> dict[str, Any] | None:
 
 
 @contextmanager
-def errors_name_options(*arguments: str) -> Iterator[None]:
-    """Let errors about these arguments of the library name the options that set them."""
+def errors_name_options(*arguments: str, **options: str) -> Iterator[None]:
+    """Let errors about these arguments of the library name the options that set them.
+
+    ``options``: those that are not called like their arguments.
+    """
     try:
         yield
     except InvalidArgument as error:
-        if error.argument not in arguments:
+        if error.argument not in (*arguments, *options):
             raise
-        option = "--" + error.argument.replace("_", "-")
+        option = "--" + options.get(error.argument, error.argument).replace("_", "-")
         raise type(error)(option, error.got, error.wanted) from None
 
 

@@ -23,6 +23,7 @@ from rolf.cli.common import (
     find_labels,
     make_table,
     open_existing,
+    open_roster,
     print_json,
     print_table,
     read_json,
@@ -113,14 +114,14 @@ def ask(
     ] = False,
     key: Annotated[
         str | None,
-        typer.Option(help="Of this request: the same key again gives the same decisions."),
+        typer.Option(help="An idempotency key: asking again with it gives the same decisions."),
     ] = None,
     as_json: JSON = False,
 ) -> None:
     """Decide which arm to play next; the decision is stored before it is printed."""
     round_context = None if context is None else read_json("--context", context)
     with open_existing(url, name) as experiment:
-        arms = experiment.roster().arms
+        arms = open_roster(experiment).arms
         choice = round_features = None
         if available:
             choice = find_labels(split_names(available, arms), arms, "--available")
@@ -131,14 +132,14 @@ def ask(
                 rows = read_rows(features, arms)
             order = [rows.position(str(label), "--features") for label in arms.labels]
             round_features = rows.features[order]
-        with errors_name_options("context", "key"):
-            decisions = experiment.ask(
+        with errors_name_options("context", idempotency_key="key"):
+            decisions = experiment.ask_many(
                 n,
                 available=choice,
                 features=round_features,
                 context=round_context,
                 distinct=distinct,
-                key=key,
+                idempotency_key=key,
             )
     if as_json:
         print_json([decision.to_dict() for decision in decisions])
@@ -217,7 +218,7 @@ def status(
     with open_existing(url, name) as experiment:
         compared = None
         if control is not None:
-            [compared] = find_labels([control], experiment.roster().arms, "--control")
+            [compared] = find_labels([control], open_roster(experiment).arms, "--control")
         now = experiment.status(control=compared, timeline=timeline or plot is not None)
     if plot is not None:
         now.plot(plot, top=10 if top is None else top)

@@ -38,7 +38,7 @@ def rank(
     return [each["arm"] for each in ordered if each["active"]][:count]
 
 
-def best(
+def probability_best(
     experiment: RemoteExperiment,
     *,
     available: Iterable[Any] | None = None,

@@ -28,8 +28,9 @@ from rolf.types import Decision, FloatArray
 
 if TYPE_CHECKING:
     from rolf.client.experiment import RemoteExperiment
+    from rolf.experiments.log.decisions import LoggedDecision
+    from rolf.experiments.status.pending import Pending
     from rolf.experiments.status.result import ArmRecord, Counts, Status
-    from rolf.experiments.waiting import Waiting
 
 
 def path(name: str, *parts: str) -> str:
@@ -42,15 +43,64 @@ def path(name: str, *parts: str) -> str:
 
 def ask(
     experiment: RemoteExperiment,
-    n: int | None = None,
-    available: Iterable[Any] | None = None,
     *,
+    available: Iterable[Any] | None = None,
+    features: Any = None,
+    context: Any = None,
+    idempotency_key: str | None = None,
+) -> Call[Decision]:
+    """Decide which arm to play next; the decision is durable when this returns.
+
+    Args:
+        available: the arms to choose from; by default all that are not retired.
+        features: (K, d) features of this round, for policies that take them.
+        context: of this round, for policies that were created with one: its entries by name,
+            or in order.
+        idempotency_key: asking again with the same key, also after a crash of this process,
+            gives the same decision; asking for something else with it is refused. Without one,
+            every call has a key of its own, so that its retries decide once.
+    """
+    given = {"available": available, "features": features, "context": context}
+    decisions = yield from _decisions(experiment, None, idempotency_key, **given)
+    return decisions[0]
+
+
+def ask_many(
+    experiment: RemoteExperiment,
+    n: int,
+    *,
+    available: Iterable[Any] | None = None,
     features: Any = None,
     context: Any = None,
     distinct: bool = False,
-    key: str | None = None,
+    idempotency_key: str | None = None,
 ) -> Call[list[Decision]]:
-    count = 1 if n is None else whole("n", n, 1, MAX_BATCH)
+    """Make several decisions before any of them is rewarded.
+
+    Args:
+        n: how many; at most 100,000, and at most 1,000 with an idempotency key.
+        available: as in ``ask``.
+        features: as in ``ask``.
+        context: as in ``ask``.
+        distinct: a slate, ``n`` different arms.
+        idempotency_key: as in ``ask``.
+    """
+    n = whole("n", n, 1, MAX_BATCH)
+    given = {"available": available, "features": features, "context": context}
+    return (yield from _decisions(experiment, n, idempotency_key, distinct=distinct, **given))
+
+
+def _decisions(
+    experiment: RemoteExperiment,
+    n: int | None,
+    key: str | None,
+    *,
+    available: Any,
+    features: Any,
+    context: Any,
+    distinct: bool = False,
+) -> Call[list[Decision]]:
+    count = 1 if n is None else n
     given = yield from round_given(experiment, available, features, context)
     if distinct:
         given["distinct"] = distinct
@@ -112,7 +162,7 @@ def _in_parts(
 
 def _ordered(experiment: RemoteExperiment, features: Any) -> Call[FloatArray]:
     """The rows of a DataFrame, whose index names the arms, in the order of the arms."""
-    known = yield from arms(experiment)
+    known = yield from arm_table(experiment)
     table = np.array([list(each.features.values()) for each in known], dtype=np.float64)
     labels = named([each.arm for each in known])
     return Arms(table, labels, list(known[0].features)).round_features(features)
@@ -132,7 +182,7 @@ def _listed(available: Any) -> list[Any]:
 def _checked_key(key: Any) -> str:
     if not fits_header(key) or len(key) > MAX_KEY:
         expected = f"ASCII text without blanks, up to {MAX_KEY} characters: it is sent in a header"
-        raise InvalidArgument("key", key, expected)
+        raise InvalidArgument("idempotency_key", key, expected)
     return str(key)
 
 
@@ -274,23 +324,23 @@ def status(
     return Status.from_dict((yield Request("GET", path(experiment.name, "status"), params=params)))
 
 
-def waiting(experiment: RemoteExperiment, most: int = 100) -> Call[Waiting]:
+def pending(experiment: RemoteExperiment, limit: int = 100) -> Call[Pending]:
     """The latest decisions without a reward, not even the default one, the latest first.
 
     However long the log is, only the latest 1,000 decisions are looked at.
 
     Args:
-        most: how many to list; at most 1,000.
+        limit: how many to list; at most 1,000.
     """
-    from rolf.experiments.waiting import LATEST, Waiting, WaitingDecision
+    from rolf.experiments.status.pending import LATEST, Pending, PendingDecision
 
-    params = {"most": whole("most", most, 1, LATEST)}
+    params = {"most": whole("limit", limit, 1, LATEST)}
     answer = yield Request("GET", path(experiment.name, "waiting"), params=params)
-    decisions = [WaitingDecision(**each) for each in answer["decisions"]]
-    return Waiting(decisions, answer["total"], answer["looked_at"])
+    decisions = [PendingDecision(**each) for each in answer["decisions"]]
+    return Pending(decisions, answer["total"], answer["looked_at"])
 
 
-def arms(experiment: RemoteExperiment) -> Call[list[ArmRecord]]:
+def arm_table(experiment: RemoteExperiment) -> Call[list[ArmRecord]]:
     """Every arm, retired ones included, with its features and how often it was played."""
     from rolf.experiments.status.result import ArmRecord
 
@@ -303,11 +353,13 @@ def log(experiment: RemoteExperiment) -> Request:
     return Request("GET", path(experiment.name, "log"), params={"format": "jsonl"})
 
 
-def logged(line: str) -> dict[str, Any]:
+def logged(line: str) -> LoggedDecision:
     """A decision in a line of a log."""
+    from rolf.experiments.log.decisions import LoggedDecision
+
     try:
-        return dict(json.loads(line))
-    except (TypeError, ValueError):
+        return LoggedDecision.from_dict(json.loads(line))
+    except (TypeError, ValueError, LookupError):
         raise ServiceError("the answer to a request for the log is not one of rolf's") from None
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rolf.client import beliefs
 from rolf.client import calls as operations
 from rolf.client.transport import Connected, Line, awaited, sent
 from rolf.errors import ExperimentError, InvalidArgument
-from rolf.types import Decision
+
+if TYPE_CHECKING:
+    from rolf.experiments.log.decisions import LoggedDecision
 
 
 class RemoteExperiment(Connected):
@@ -43,96 +44,15 @@ class RemoteExperiment(Connected):
         """Whether the experiment makes no decisions until it is resumed."""
         return bool(self.describe()["paused"])
 
+    @property
+    def arms(self) -> list[Any]:
+        """The names of all arms, retired ones included."""
+        return [each.arm for each in self.arm_table()]
+
     # --- decisions ---
 
-    @overload
-    def ask(
-        self,
-        n: None = None,
-        available: Iterable[Any] | None = None,
-        *,
-        features: Any = None,
-        context: Any = None,
-        distinct: bool = False,
-        key: str | None = None,
-    ) -> Decision: ...
-    @overload
-    def ask(
-        self,
-        n: int,
-        available: Iterable[Any] | None = None,
-        *,
-        features: Any = None,
-        context: Any = None,
-        distinct: bool = False,
-        key: str | None = None,
-    ) -> list[Decision]: ...
-    def ask(
-        self,
-        n: int | None = None,
-        available: Iterable[Any] | None = None,
-        *,
-        features: Any = None,
-        context: Any = None,
-        distinct: bool = False,
-        key: str | None = None,
-    ) -> Decision | list[Decision]:
-        """Decide which arm to play next; the decision is durable when this returns.
-
-        Args:
-            n: return a list of this many decisions; at most 100,000.
-            available: the arms to choose from; by default all that are not retired.
-            features: (K, d) features of this round, for policies that take them.
-            context: of this round, for policies that were created with one: its entries by name,
-                or in order.
-            distinct: a slate, ``n`` different arms.
-            key: of this request. Asking again with the same key, also after a crash of this
-                process, gives the same decisions; for something else it is refused. At most 1,000
-                decisions have one key. Without one, every call has a key of its own, so that its
-                retries decide once.
-        """
-        options: dict[str, Any]
-        options = {"features": features, "context": context, "distinct": distinct, "key": key}
-        decisions = self._line.send(operations.ask(self, n, available, **options))
-        return decisions if n is not None else decisions[0]
-
-    @overload
-    async def aask(
-        self,
-        n: None = None,
-        available: Iterable[Any] | None = None,
-        *,
-        features: Any = None,
-        context: Any = None,
-        distinct: bool = False,
-        key: str | None = None,
-    ) -> Decision: ...
-    @overload
-    async def aask(
-        self,
-        n: int,
-        available: Iterable[Any] | None = None,
-        *,
-        features: Any = None,
-        context: Any = None,
-        distinct: bool = False,
-        key: str | None = None,
-    ) -> list[Decision]: ...
-    async def aask(
-        self,
-        n: int | None = None,
-        available: Iterable[Any] | None = None,
-        *,
-        features: Any = None,
-        context: Any = None,
-        distinct: bool = False,
-        key: str | None = None,
-    ) -> Decision | list[Decision]:
-        """``ask`` for coroutines."""
-        options: dict[str, Any]
-        options = {"features": features, "context": context, "distinct": distinct, "key": key}
-        decisions = await self._line.asend(operations.ask(self, n, available, **options))
-        return decisions if n is not None else decisions[0]
+    ask, aask = sent(operations.ask), awaited(operations.ask)
+    ask_many, aask_many = sent(operations.ask_many), awaited(operations.ask_many)
 
     # --- everything else ---
 
@@ -144,26 +64,23 @@ class RemoteExperiment(Connected):
     describe, adescribe = sent(operations.describe), awaited(operations.describe)
     counts, acounts = sent(operations.counts), awaited(operations.counts)
     status, astatus = sent(operations.status), awaited(operations.status)
-    waiting, awaiting = sent(operations.waiting), awaited(operations.waiting)
+    pending, apending = sent(operations.pending), awaited(operations.pending)
     estimates, aestimates = sent(beliefs.estimates), awaited(beliefs.estimates)
-    arms, aarms = sent(operations.arms), awaited(operations.arms)
+    arm_table, aarm_table = sent(operations.arm_table), awaited(operations.arm_table)
     rank, arank = sent(beliefs.rank), awaited(beliefs.rank)
-    best, abest = sent(beliefs.best), awaited(beliefs.best)
+    probability_best = sent(beliefs.probability_best)
+    aprobability_best = awaited(beliefs.probability_best)
     intervals, aintervals = sent(beliefs.intervals), awaited(beliefs.intervals)
     diagnosis, adiagnosis = sent(beliefs.diagnosis), awaited(beliefs.diagnosis)
 
-    def log(self) -> Iterator[dict[str, Any]]:
-        """Every decision with its probability and its reward, by column, as they come from the
-        service: the log may be larger than memory.
+    def log(self) -> list[LoggedDecision]:
+        """All decisions with their rewards, in their order."""
+        return [operations.logged(line) for line in self._line.lines(operations.log(self))]
 
-        If the connection fails meanwhile, this raises ServiceUnavailable; start again then.
-        """
-        yield from map(operations.logged, self._line.lines(operations.log(self)))
-
-    async def alog(self) -> AsyncIterator[dict[str, Any]]:
-        """``log`` for coroutines: an asynchronous iterator."""
-        async for line in self._line.alines(operations.log(self)):
-            yield operations.logged(line)
+    async def alog(self) -> list[LoggedDecision]:
+        """``log`` for coroutines."""
+        lines = self._line.alines(operations.log(self))
+        return [operations.logged(line) async for line in lines]
 
     add_arms, aadd_arms = sent(operations.add_arms), awaited(operations.add_arms)
     retire_arms, aretire_arms = sent(operations.retire_arms), awaited(operations.retire_arms)

@@ -20,7 +20,7 @@ class ArmChanges(Part):
     @property
     def paused(self) -> bool:
         """Whether the experiment makes no decisions until it is resumed."""
-        with self._current() as replica:
+        with self.current() as replica:
             return replica.roster.paused
 
     def pause(self) -> None:
@@ -49,9 +49,9 @@ class ArmChanges(Part):
 
         Counts and sums of rewards are kept; whatever follows from them is computed again.
         """
-        if self._replica.policy.varying:
+        if self.synced.replica.policy.varying:
             expected = "nothing: features come with every ask"
-            if self._replica.policy.context is not None:
+            if self.synced.replica.policy.context is not None:
                 expected = (
                     "nothing: what was learned with others stays; retire the arm and add another"
                 )
@@ -64,19 +64,19 @@ class ArmChanges(Part):
 
         def change_row() -> list[Row]:
             nonlocal rosters
-            before = self._replica.roster
+            before = self.synced.replica.roster
             change = describe(before)
             after = before.changed(change)
             rosters = before, after
             if not change:
                 return []
             if after.arms.count > before.arms.count:
-                check_growth(self._replica.policy)
+                check_growth(self.synced.replica.policy)
             Replica(self._record._replace(features=after.dumps()))  # raises if the policy objects
-            number = self._replica.changes + 1
-            return [Row(0, CHANGE, number, self._now(), features=json.dumps(change))]
+            number = self.synced.replica.changes + 1
+            return [Row(0, CHANGE, number, self.synced.now(), features=json.dumps(change))]
 
         with self._exclusive():
-            self._live.write(change_row)
-            self._live.sync()
+            self.synced.write(change_row)
+            self.synced.sync()
         return rosters

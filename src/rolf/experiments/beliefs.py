@@ -29,26 +29,26 @@ class Beliefs(Part):
 
     @property
     def _arms(self) -> Arms:
-        return self._replica.roster.arms
+        return self.synced.replica.roster.arms
 
     def estimates(self, *, features: Any = None, context: Any = None) -> Any:
         """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
-        with self._current():
+        with self.current():
             return self._arms.labelled(self._estimates(features, context))
 
     def _estimates(self, features: Any, context: Any) -> FloatArray:
-        params, table = self._replica.policy.params, self._round_features(features, context)
-        return np.array(estimate(params, self._replica.state, table))
+        params, table = self.synced.replica.policy.params, self._round_features(features, context)
+        return np.array(estimate(params, self.synced.replica.state, table))
 
     def _round_features(self, features: Any, context: Any) -> FloatArray:
-        policy = self._replica.policy
+        policy = self.synced.replica.policy
         if policy.varying and policy.context is None and context is None:
             return self._arms.round_features(features)  # whose arms may have names
         return policy._round_features(features, context)
 
     def rank(self, k: int | None = None, *, features: Any = None, context: Any = None) -> list[Any]:
         """The ``k`` best arms by estimate, best first, without retired ones; all by default."""
-        with self._current() as replica:
+        with self.current() as replica:
             positions = replica.roster.positions
             count = positions.size if k is None else whole("k", k, 1)
             values = self._estimates(features, context)[positions]
@@ -69,7 +69,7 @@ class Beliefs(Part):
         Reading it changes no later decision.
         """
         draws = whole("draws", draws, 1)
-        with self._current() as replica:
+        with self.current() as replica:
             arms = replica.roster.available(available)
             table, params = self._round_features(features, context), replica.policy.params
             out = np.zeros(self._arms.count)
@@ -84,12 +84,12 @@ class Beliefs(Part):
         different rewards have come.
         """
         level = between("level", level, 0.0, 1.0)
-        with self._current():
+        with self.current():
             known = self._posterior_policy()._posterior(self._round_features(features, context))
             ends = intervals(known, self._arms.count, level)
             return self._arms.labelled(ends, ("low", "high"))
 
-    def best(
+    def probability_best(
         self,
         *,
         available: Iterable[Any] | None = None,
@@ -100,15 +100,15 @@ class Beliefs(Part):
         """The posterior probability of every arm to be the best one that is not retired, for
         policies with a posterior: the share of ``draws`` in which it is."""
         draws = whole("draws", draws, 1)
-        with self._current() as replica:
+        with self.current() as replica:
             known = self._posterior_policy()._posterior(self._round_features(features, context))
             arms = replica.roster.active_among(available)
             return self._arms.labelled(chances_of_best(known, self._arms.count, arms, draws))
 
     def _posterior_policy(self) -> PosteriorPolicy:
-        policy = self._replica.policy
+        policy = self.synced.replica.policy
         if not isinstance(policy, PosteriorPolicy):
-            raise no_posterior(self._replica.record.policy)
+            raise no_posterior(self.synced.replica.record.policy)
         return policy
 
     def status(
@@ -128,13 +128,13 @@ class Beliefs(Part):
             timeline: read the whole log for rewards over time. Where features come with every
                 ask, the uplift needs it too.
         """
-        with self._current() as replica:
+        with self.current() as replica:
             given = features is not None or context is not None
             view = capture(replica, self._round_features(features, context) if given else None)
             last = replica.last
         outcomes = None
         if timeline:
-            rows = log_rows(self._store, self._record, 0, last)
+            rows = log_rows(self.synced.store, self._record, 0, last)
             outcomes = read_outcomes(Roster.loads(self._record.features), rows)
         with interrupts_recognised():  # asks need not wait for this
             return status_from(self._record.name, view, control, outcomes)
@@ -142,30 +142,29 @@ class Beliefs(Part):
     def _status_in_round(
         self, features: Any, context: Any, available: Any, level: float, draws: int
     ) -> Status:
-        """The status of the arms in a round: ``estimates``, ``intervals`` and ``best`` at once,
+        """The status of the arms in a round: ``estimates``, ``intervals`` and
+        ``probability_best`` at once,
         for which asks need not wait."""
-        with self._current() as replica:
+        with self.current() as replica:
             view = capture(replica, self._round_features(features, context))
             arms = None if available is None else replica.roster.active_among(available)
         return status_from(self._record.name, view, level=level, available=arms, draws=draws)
 
     def counts(self) -> Counts:
         """How many decisions were made and how many rewards told, without any estimates."""
-        with self._exclusive():
-            self._live.sync()
-            return Counts(sum(self._replica.asked), sum(self._replica.told))
+        with self.current(defaults=False) as replica:
+            return Counts(sum(replica.asked), sum(replica.told))
 
-    def arms(self) -> list[ArmRecord]:
+    @property
+    def arms(self) -> list[Any]:
+        """The names of all arms, retired ones included."""
+        with self.current(defaults=False) as replica:
+            return list(replica.roster.arms.labels)
+
+    def arm_table(self) -> list[ArmRecord]:
         """Every arm, retired ones included, with its features and how often it was played."""
-        with self._exclusive():
-            self._live.sync()
-            return arm_records(self._replica)
-
-    def roster(self) -> Roster:
-        """The table of all arms as it is now, and which of them are active."""
-        with self._exclusive():
-            self._live.sync()
-            return self._replica.roster
+        with self.current(defaults=False) as replica:
+            return arm_records(replica)
 
 
 @contextmanager

@@ -106,7 +106,7 @@ def open_experiment(
         settings.check_same(experiment)
         if roster is not None:
             first = Roster.loads(record.features)
-            experiment._replica.roster.check_same(roster, first)
+            experiment.synced.replica.roster.check_same(roster, first)
         return experiment
     except BaseException:
         if store is not None:
@@ -257,9 +257,11 @@ class _Settings(NamedTuple):
         policy = None
         if self.policy is not None:
             cls = policy_class(self.policy)
-            same = cls is type(experiment._replica.policy)
+            same = cls is type(experiment.synced.replica.policy)
             policy = record.policy if same else policy_name(cls)
-        recorded_options = experiment._replica.policy.options  # with defaults, also newer ones
+        recorded_options = (
+            experiment.synced.replica.policy.options
+        )  # with defaults, also newer ones
         pairs: list[tuple[str, Any, Any]] = [("policy", policy, record.policy)]
         for key, value in json.loads(json.dumps(self.options, default=plain)).items():
             pairs.append((f"options: {key}", value, recorded_options.get(key)))

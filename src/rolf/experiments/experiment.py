@@ -12,20 +12,21 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from rolf.errors import ExperimentError, InvalidArgument, RolfError
 from rolf.experiments.arm_changes import ArmChanges
-from rolf.experiments.asking import Asking
+from rolf.experiments.batch import Ask, Tell
 from rolf.experiments.beliefs import Beliefs, interrupts_recognised
+from rolf.experiments.log.decisions import LoggedDecision, logged_decisions
 from rolf.experiments.log.synced import LiveReplica
-from rolf.experiments.serving import Served
+from rolf.experiments.protocol import METHODS
+from rolf.experiments.serving import Served, in_thread
+from rolf.experiments.status.pending import PendingDecisions
 from rolf.experiments.storage.contract import Record, Row, Store, log_rows
 from rolf.experiments.storage.forks import notice_forks
-from rolf.experiments.telling import Telling
 from rolf.experiments.together import Together
 from rolf.experiments.transfer.backup import back_up
-from rolf.experiments.waiting import Waits
 from rolf.experiments.warm_start import WarmStart
 from rolf.types import Decision
 
@@ -33,7 +34,7 @@ from rolf.types import Decision
 EXPIRY_TIME, EXPIRY_PART = 0.01, 100
 
 
-class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
+class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Served):
     """Decisions and rewards that are never lost. ``rolf.open_experiment`` opens one.
 
     Several threads may share it, and so may processes that are forked from this one. Close it, or
@@ -42,14 +43,13 @@ class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
 
     def __init__(self, store: Store, record: Record, *, new: bool = False) -> None:
         close_abandoned()
-        self._store = store
         self._record = record
         self._new = new  # whether it was created just now, by the one who opens it
         self._lock = threading.RLock()
         self._closed = False
         self._unfinished = False  # whether a call has begun and not ended
-        self._now = store.now
-        self._live = LiveReplica(store, record, new=new)
+        #: this process's replica of the log, for servers and tests
+        self.synced = LiveReplica(store, record, new=new)
         notice_forks(self)
 
     @property
@@ -72,9 +72,9 @@ class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
         with self._lock:
             self._check_open()
             if self._unfinished:
-                self._live.fold()
+                self.synced.fold()
             else:
-                self._live.fold_if_reconnected()
+                self.synced.fold_if_reconnected()
             self._unfinished = True
             try:
                 with interrupts_recognised():
@@ -95,59 +95,62 @@ class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
 
     # --- decisions ---
 
-    @overload
     def ask(
         self,
-        n: None = None,
-        available: Iterable[Any] | None = None,
         *,
+        available: Iterable[Any] | None = None,
         features: Any = None,
         context: Any = None,
-        distinct: bool = False,
-        key: str | None = None,
-    ) -> Decision: ...
-    @overload
-    def ask(
-        self,
-        n: int,
-        available: Iterable[Any] | None = None,
-        *,
-        features: Any = None,
-        context: Any = None,
-        distinct: bool = False,
-        key: str | None = None,
-    ) -> list[Decision]: ...
-    def ask(
-        self,
-        n: int | None = None,
-        available: Iterable[Any] | None = None,
-        *,
-        features: Any = None,
-        context: Any = None,
-        distinct: bool = False,
-        key: str | None = None,
-    ) -> Decision | list[Decision]:
+        idempotency_key: str | None = None,
+    ) -> Decision:
         """Decide which arm to play next; the decision is durable when this returns.
 
         Args:
-            n: return a list of this many decisions; at most 100,000.
             available: the arms to choose from; by default all that are not retired.
             features: (K, d) features of this round, for policies that take them.
             context: of this round, for policies that were created with one: its entries by name,
                 or in order. It is stored once with the decision.
-            distinct: a slate, ``n`` different arms. They are chosen one after the other, each from
-                those that are left; a decision's probability is the chance of its arm at its
-                place, given the arms before it. Each gets its own reward.
-            key: of this request. Asking again with the same key, in any process and also after a
-                crash, gives the same decisions; for something else it is refused. At most 1,000
-                decisions have one key.
+            idempotency_key: asking again with the same key, in any process and also after a
+                crash, gives the same decision; asking for something else with it is refused.
         """
-        asking = Asking(
-            n, available, features=features, context=context, distinct=distinct, key=key
+        ask = Ask(
+            available=available, features=features, context=context, idempotency_key=idempotency_key
         )
-        self.serve_each([asking])
-        decisions = asking.result()
-        return decisions if n is not None else decisions[0]
+        self.submit([ask])
+        return ask.result()[0]
+
+    def ask_many(
+        self,
+        n: int,
+        *,
+        available: Iterable[Any] | None = None,
+        features: Any = None,
+        context: Any = None,
+        distinct: bool = False,
+        idempotency_key: str | None = None,
+    ) -> list[Decision]:
+        """Make several decisions before any of them is rewarded.
+
+        Args:
+            n: how many; at most 100,000, and at most 1,000 with an idempotency key.
+            available: as in ``ask``.
+            features: as in ``ask``.
+            context: as in ``ask``.
+            distinct: a slate, ``n`` different arms. They are chosen one after the other, each from
+                those that are left; a decision's probability is that of its arm at its place,
+                given the arms before it. Each gets its own reward.
+            idempotency_key: as in ``ask``.
+        """
+        ask = Ask(
+            n,
+            available=available,
+            features=features,
+            context=context,
+            distinct=distinct,
+            idempotency_key=idempotency_key,
+        )
+        self.submit([ask])
+        return ask.result()
 
     # --- rewards ---
 
@@ -168,9 +171,9 @@ class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
         others need not wait; if that is cut short, the same call again completes it. Returns how
         many were not on record before.
         """
-        telling = Telling(rewards)
-        self.serve_each(tellings=[telling])
-        return telling.result()
+        tell = Tell(rewards)
+        self.submit(tells=[tell])
+        return tell.result()
 
     def _expire_all(self) -> None:
         """Give all default rewards that are due; others may ask in between."""
@@ -186,34 +189,40 @@ class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
         after, default = self._record.reward_after, self._record.default_reward
         if after is None or default is None:
             return True
-        self._live.sync()
-        now, end = self._now(), time.monotonic() + EXPIRY_TIME
-        while due := self._replica.due(now - after, EXPIRY_PART):
-            self._live.expire(due, default, now)
-            self._live.sync()
+        self.synced.sync()
+        now, end = self.synced.now(), time.monotonic() + EXPIRY_TIME
+        while due := self.synced.replica.due(now - after, EXPIRY_PART):
+            self.synced.expire(due, default, now)
+            self.synced.sync()
             if time.monotonic() > end:
                 return False
         return True
 
     # --- the log ---
 
-    def log(self) -> list[Row]:
-        """All rows of the log, in their order."""
-        self._check_open()
-        return [Row(*row) for row in log_rows(self._store, self._record)]
+    def log(self) -> list[LoggedDecision]:
+        """All decisions with their rewards, in their order."""
+        with self.current(defaults=False) as replica:
+            context, roster, last = replica.policy.context, replica.roster, replica.last
+        rows = (
+            [Row(*row) for row in log_rows(self.synced.store, self._record, 0, last)]
+            if last
+            else []
+        )
+        return logged_decisions(rows, self._record, roster, context)
 
     # --- snapshots ---
 
     def snapshot(self) -> None:
         """Save the state, so that opening need not fold the log. Also happens by itself."""
         with self._exclusive():
-            self._live.sync()
-            self._live.save()
+            self.synced.sync()
+            self.synced.save()
 
     def rebuild(self) -> None:
         """Discard the saved state, fold the whole log again and save the result."""
         with self._exclusive():
-            self._live.rebuild()
+            self.synced.rebuild()
 
     # --- the end ---
 
@@ -223,20 +232,20 @@ class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
         ``rolf restore`` puts it into another database; it can also be opened where it is.
         """
         self._check_open()
-        back_up(self._store, path, [self.name])
+        back_up(self.synced.store, path, [self.name])
 
     def delete(self, *, confirm: str) -> None:
         """Delete the experiment with all its decisions and rewards; ``confirm`` is its name."""
         if confirm != self.name:
             raise InvalidArgument("confirm", confirm, f"the experiment's name, {self.name!r}")
         with self._exclusive():
-            self._store.delete(self._record.id)
+            self.synced.store.delete(self._record.id)
 
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
             self._closed = True
-            self._store.close()
+            self.synced.store.close()
         close_abandoned()
 
     def __enter__(self) -> Experiment:
@@ -247,11 +256,15 @@ class Experiment(Together, Beliefs, Waits, ArmChanges, WarmStart, Served):
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):  # by the garbage collector, in any thread
-            _abandoned.append(self._store)
+            _abandoned.append(self.synced.store)
 
     def __repr__(self) -> str:
-        asked, told = sum(self._replica.asked), sum(self._replica.told)
+        asked, told = sum(self.synced.replica.asked), sum(self.synced.replica.told)
         return f"<Experiment {self.name!r}: {self.policy}, {asked} asked, {told} told>"
+
+
+for _method in METHODS:
+    setattr(Experiment, f"a{_method}", in_thread(getattr(Experiment, _method)))
 
 
 #: stores of experiments that were never closed; the garbage collector must not wait for a lock

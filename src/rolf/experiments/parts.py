@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from rolf.experiments.log.replica import Replica
 from rolf.experiments.log.synced import LiveReplica
-from rolf.experiments.storage.contract import Record, Store
+from rolf.experiments.storage.contract import Record
 from rolf.types import FloatArray
 
 
 class Part(ABC):
     """A part of an experiment."""
 
-    _live: LiveReplica
-    _store: Store
+    synced: LiveReplica
     _record: Record
-    _now: Callable[[], float]
-
-    @property
-    def _replica(self) -> Replica:
-        return self._live.replica
 
     @abstractmethod
     def _exclusive(self) -> AbstractContextManager[None]:
@@ -42,9 +36,15 @@ class Part(ABC):
         """Give all default rewards that are due."""
 
     @contextmanager
-    def _current(self) -> Iterator[Replica]:
-        """The replica, once it knows everything that was told before."""
-        self._expire_all()
+    def current(self, *, defaults: bool = True) -> Iterator[Replica]:
+        """The replica, once it knows everything that was recorded before; meanwhile there are no
+        other calls. For servers and for the command line.
+
+        Args:
+            defaults: whether to give default rewards that are due first.
+        """
+        if defaults:
+            self._expire_all()
         with self._exclusive():
-            self._live.sync()
-            yield self._replica
+            self.synced.sync()
+            yield self.synced.replica

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
 
 from rolf.checks import MAX_COUNT, is_text
 from rolf.errors import DecisionError, InvalidArgument, RolfError
+from rolf.experiments.batch import Pairs, Tell
 from rolf.experiments.log.synced import already_told, unknown_decision
 from rolf.experiments.parts import Part
 from rolf.types import Decision
@@ -14,53 +14,35 @@ from rolf.types import Decision
 #: characters of the reason for a correction
 MAX_REASON = 1_000
 
-Pairs: TypeAlias = Mapping[str, float] | Iterable[tuple[Decision | str, float]]
-
-
-class Telling:
-    """Rewards to be told, all or none, as in ``Experiment.tell_many``, and what has come of it."""
-
-    def __init__(self, rewards: Pairs) -> None:
-        self.rewards = rewards
-        self.numbered: dict[int, float] = {}
-        self.new = 0  # how many were not on record
-        self.error: RolfError | None = None
-
-    def result(self) -> int:
-        """How many rewards were not on record, if they could be told."""
-        if self.error is not None:
-            raise self.error
-        return self.new
-
 
 class Rewards(Part):
     """The part of an experiment that takes rewards."""
 
-    def _checked(self, tellings: Sequence[Telling]) -> list[Telling]:
+    def _checked(self, tells: Sequence[Tell]) -> list[Tell]:
         """Those that tell something which could be recorded."""
         good = []
-        for telling in tellings:
+        for tell in tells:
             try:
-                telling.numbered = self._numbered(telling.rewards)
-                if telling.numbered:
-                    good.append(telling)
+                tell.numbered = self._numbered(tell.rewards)
+                if tell.numbered:
+                    good.append(tell)
             except RolfError as error:
-                telling.error = error
+                tell.error = error
         return good
 
-    def _tell(self, tellings: Sequence[Telling]) -> None:
-        together = combined(tellings)
-        if len(tellings) > 1 and together:
+    def _tell(self, tells: Sequence[Tell]) -> None:
+        together = combined(tells)
+        if len(tells) > 1 and together:
             try:
-                recorded(tellings, self._live.tell(together, self._now()))
+                recorded(tells, self.synced.tell(together, self.synced.now()))
                 return
             except DecisionError:  # nothing was recorded: find out whose it is
                 pass
-        for telling in tellings:
+        for tell in tells:
             try:
-                telling.new = len(self._live.tell(telling.numbered, self._now()))
+                tell.new = len(self.synced.tell(tell.numbered, self.synced.now()))
             except DecisionError as error:
-                telling.error = error
+                tell.error = error
 
     def _numbered(self, rewards: Pairs) -> dict[int, float]:
         """Rewards by the numbers of their decisions."""
@@ -68,7 +50,7 @@ class Rewards(Part):
         numbered: dict[int, float] = {}
         try:
             for decision, reward in pairs:
-                value = self._replica.policy._number(reward)
+                value = self.synced.replica.policy._number(reward)
                 number = self._decision_number(decision)
                 if numbered.setdefault(number, value) != value:
                     raise already_told(self._record, number, numbered[number], value)
@@ -90,13 +72,13 @@ class Rewards(Part):
             reward: the right one.
             reason: why the other one was wrong.
         """
-        value = self._replica.policy._number(reward)
+        value = self.synced.replica.policy._number(reward)
         number = self._decision_number(decision)
         good = isinstance(reason, str) and reason.strip() and is_text(reason)
         if not good or len(reason) > MAX_REASON:
             raise InvalidArgument("reason", reason, f"some text, up to {MAX_REASON} characters")
         with self._exclusive():
-            self._live.correct(number, value, reason, self._now())
+            self.synced.correct(number, value, reason, self.synced.now())
 
     def _decision_number(self, decision: Decision | str) -> int:
         id = decision.id if isinstance(decision, Decision) else decision
@@ -109,17 +91,17 @@ class Rewards(Part):
         return int(number)
 
 
-def combined(tellings: Sequence[Telling]) -> dict[int, float]:
+def combined(tells: Sequence[Tell]) -> dict[int, float]:
     """All rewards that are told; none if some disagree."""
     together: dict[int, float] = {}
-    for telling in tellings:
-        together |= telling.numbered
-    agree = all(together[n] == r for each in tellings for n, r in each.numbered.items())
+    for tell in tells:
+        together |= tell.numbered
+    agree = all(together[n] == r for each in tells for n, r in each.numbered.items())
     return together if agree else {}
 
 
-def recorded(tellings: Sequence[Telling], new: set[int]) -> None:
+def recorded(tells: Sequence[Tell], new: set[int]) -> None:
     """Note which rewards were new: each counts for the first that told it."""
-    for telling in tellings:
-        telling.new = len(new & telling.numbered.keys())
-        new = new - telling.numbered.keys()
+    for tell in tells:
+        tell.new = len(new & tell.numbered.keys())
+        new = new - tell.numbered.keys()

@@ -67,7 +67,7 @@ class WarmStart(Part):
 
         def history_row() -> list[Row]:
             nonlocal learned
-            replica = self._replica
+            replica = self.synced.replica
             past = make(replica)
             text = past.dumps(source)
             if check_source(replica.sources, source, json.loads(text)):
@@ -75,9 +75,9 @@ class WarmStart(Part):
                 return []
             past.check_fits(replica.policy)
             learned = past.size
-            return [Row(0, HISTORY, replica.histories + 1, self._now(), features=text)]
+            return [Row(0, HISTORY, replica.histories + 1, self.synced.now(), features=text)]
 
         with self._exclusive():
-            self._live.write(history_row)
-            self._live.sync()
+            self.synced.write(history_row)
+            self.synced.sync()
         return learned

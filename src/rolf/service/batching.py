@@ -18,10 +18,9 @@ from contextlib import suppress
 from typing import Any
 
 from rolf.errors import StorageError, UnknownExperiment
-from rolf.experiments.asking import Asking
+from rolf.experiments.batch import Ask, Tell
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.storage.contract import check_exists
-from rolf.experiments.telling import Telling
 from rolf.service.auth import ApiKey, Auth, Credentials, note
 from rolf.service.http.errors import unknown_experiment
 from rolf.service.open_experiments import OpenExperiments
@@ -40,7 +39,7 @@ class Job:
     def __init__(
         self,
         name: str,
-        work: Asking | Telling,
+        work: Ask | Tell,
         credentials: Credentials,
         future: asyncio.Future[Any],
     ) -> None:
@@ -79,9 +78,7 @@ class Batcher:
         self._queues: dict[str | None, Queue] = {}  # those in use; None: for authentication
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="rolf-batch")
 
-    def submit(
-        self, name: str, work: Asking | Telling, credentials: Credentials
-    ) -> asyncio.Future[Any]:
+    def submit(self, name: str, work: Ask | Tell, credentials: Credentials) -> asyncio.Future[Any]:
         """Have work done; the future ends with it, or raises what is wrong with the request."""
         loop = asyncio.get_running_loop()
         job = Job(name, work, credentials, loop.create_future())
@@ -183,9 +180,9 @@ class Batcher:
         """Serve requests with one write where possible; returns those of a deleted experiment."""
         for job in batch:
             job.error = job.work.error = None
-        experiment.serve_each(
-            [job.work for job in batch if isinstance(job.work, Asking)],
-            [job.work for job in batch if isinstance(job.work, Telling)],
+        experiment.submit(
+            [job.work for job in batch if isinstance(job.work, Ask)],
+            [job.work for job in batch if isinstance(job.work, Tell)],
         )
         wrong = [job for job in batch if job.work.error is not None]
         for job in wrong:

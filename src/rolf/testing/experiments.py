@@ -11,6 +11,7 @@ import pandas
 import rolf
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.log.replica import Replica, earlier_corrections
+from rolf.experiments.roster import Roster
 from rolf.experiments.storage.contract import Row, Snapshot, log_rows
 
 ARMS = 6
@@ -34,12 +35,12 @@ def create_experiment(url: str, name: str = "one", **arguments: Any) -> Experime
 
 def round_features(experiment: Experiment) -> dict[str, Any]:
     """The features to pass to ``ask``, if the policy takes any."""
-    return {"features": FEATURES} if experiment._replica.policy.varying else {}
+    return {"features": FEATURES} if experiment.synced.replica.policy.varying else {}
 
 
 def accepted_reward(experiment: Experiment, reward: float) -> float:
     """The nearest reward that the policy accepts."""
-    return float(np.clip(reward, *experiment._replica.policy.reward_range))
+    return float(np.clip(reward, *experiment.synced.replica.policy.reward_range))
 
 
 def decision_row(number: int) -> Row:
@@ -59,15 +60,26 @@ def play(experiment: Experiment, rounds: int, seed: int = 0) -> list[Any]:
     return arms
 
 
+def rows_of(experiment: Experiment) -> list[Row]:
+    """All rows of the log, in their order."""
+    return [Row(*row) for row in log_rows(experiment.synced.store, experiment.record)]
+
+
+def roster_of(experiment: Experiment) -> Roster:
+    """The arms as of now, and which of them are active."""
+    with experiment.current(defaults=False) as replica:
+        return replica.roster
+
+
 def current_state(experiment: Experiment) -> Snapshot:
     """The state of an experiment in this process, to the last bit."""
-    experiment._live.sync()
-    return experiment._replica.dump()
+    experiment.synced.sync()
+    return experiment.synced.replica.dump()
 
 
 def folded_state(experiment: Experiment, upto: int | None = None) -> Snapshot:
     """The state that follows from the log in its canonical order, to the last bit."""
-    rows = list(log_rows(experiment._store, experiment.record, 0, upto))
+    rows = list(log_rows(experiment.synced.store, experiment.record, 0, upto))
     replica = Replica(experiment.record, corrections=earlier_corrections(rows))
     replica.apply(rows)
     return replica.dump()

@@ -26,6 +26,7 @@ from rolf.testing.experiments import (
     decision_row,
     folded_state,
     play,
+    rows_of,
 )
 
 
@@ -36,7 +37,7 @@ class LogContract:
 
     def test_rows_are_appended_in_order_all_or_none(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
-        store, id = experiment._store, experiment.record.id
+        store, id = experiment.synced.store, experiment.record.id
         rows = [decision_row(number) for number in (1, 2, 3)]
         assert store.append(id, rows[:2]) == 2
         assert store.append(id, rows[1:]) is None  # the number of the first is taken
@@ -56,7 +57,7 @@ class LogContract:
 
     def test_a_decision_gets_one_reward_and_one_more_for_the_default(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
-        store, id = experiment._store, experiment.record.id
+        store, id = experiment.synced.store, experiment.record.id
         one, two = decision_row(1), decision_row(2)
         change = Row(0, CHANGE, 1, 5.0, features='{"retire": [0]}')
         assert store.append(id, [one, two, change]) == 3
@@ -80,7 +81,7 @@ class LogContract:
 
     def test_histories_and_corrections_have_places_of_their_own(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
-        store, id = experiment._store, experiment.record.id
+        store, id = experiment.synced.store, experiment.record.id
         change = Row(0, CHANGE, 1, 5.0, features='{"retire": [0]}')
         history = Row(0, HISTORY, 1, 5.0, features="{}")
         reward = decision_row(1).rewarded(REWARD, 1.5, 6.0)
@@ -102,7 +103,7 @@ class LogContract:
 
     def test_values_come_back_to_the_last_bit(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
-        store, id = experiment._store, experiment.record.id
+        store, id = experiment.synced.store, experiment.record.id
         numbers = [1e-300, -1e99, 0.1 + 0.2, float(np.nextafter(1.0, 2.0)), 2.0**-1074, 0.0]
         rows = [
             Row(0, DECISION, 2**53 - place, value, 5, 1 / 3, 4, 3, False, 3, 'ä"\\ \n{}', value)
@@ -115,17 +116,17 @@ class LogContract:
 
     def test_a_long_log_is_read_part_by_part(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
-        decisions = experiment.ask(2 * PART + 3)
+        decisions = experiment.ask_many(2 * PART + 3)
         experiment.tell_many({each.id: 1.0 for each in decisions})
-        assert len(experiment._store.read(experiment.record.id, 0)) == PART
-        rows = experiment.log()
+        assert len(experiment.synced.store.read(experiment.record.id, 0)) == PART
+        rows = rows_of(experiment)
         assert [row.seq for row in rows] == list(range(1, 4 * PART + 7))
         assert experiment.counts() == (2 * PART + 3, 2 * PART + 3)
         assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
 
     def test_names_are_unique_and_hidden_ones_do_not_show(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
-        store, record = experiment._store, experiment.record
+        store, record = experiment.synced.store, experiment.record
         assert store.create(record) is None
         hidden = store.create(record._replace(name=import_name()))
         assert hidden is not None
@@ -159,17 +160,17 @@ class LogContract:
         assert names == ["one", "two"]
         with pytest.raises(InvalidArgument, match="does not exist yet"):
             rolf.backup(url, tmp_path / "all.db")
-        before, rows = current_state(experiment), experiment.log()
+        before, rows = current_state(experiment), rows_of(experiment)
         with pytest.raises(DifferentExperiment, match="'one', 'two'"):
             rolf.restore(tmp_path / "all.db", url)
         experiment.delete(confirm="one")
         assert rolf.restore(tmp_path / "all.db", url, ["one"]) == ["one"]
         again = rolf.open_experiment(url, "one")
-        assert again.log() == rows
+        assert rows_of(again) == rows
         assert current_state(again) == before
         again.tell(waiting, 1.0)  # decisions keep their ids
         alone = rolf.open_experiment(f"sqlite:///{tmp_path}/one.db", "one")
-        assert alone.log() == rows
+        assert rows_of(alone) == rows
         with pytest.raises(UnknownExperiment, match="'three'"):
             rolf.restore(tmp_path / "all.db", url, ["three"])
         with pytest.raises(UnknownExperiment, match="'three'"):

@@ -60,6 +60,7 @@ from rolf.testing.experiments import (
     new_name,
     play,
     round_features,
+    rows_of,
 )
 from rolf.testing.logs import LogContract
 
@@ -95,17 +96,17 @@ class StorageContract(LogContract):
             assert decision.arm in range(ARMS)
             assert 0 < decision.probability <= 1
             experiment.tell(decision, 1.5)
-            batch = experiment.ask(3)
+            batch = experiment.ask_many(3)
             experiment.tell_many({batch[0].id: 0.0, batch[2].id: 1.0})
             status = experiment.status()
-            assert (status.asked, status.told, status.waiting, status.defaults) == (4, 3, 1, 0)
+            assert (status.asked, status.told, status.pending, status.defaults) == (4, 3, 1, 0)
             assert [arm.arm for arm in status.arms] == list(range(ARMS))
             assert sum(arm.plays for arm in status.arms) == 4
             assert len({each.id for each in [decision, *batch]}) == 4
 
     def test_telling_again_changes_nothing(self, url: str) -> None:
         experiment = create_experiment(url)
-        one, two = experiment.ask(2)
+        one, two = experiment.ask_many(2)
         experiment.tell(one, 0.5)
         before = current_state(experiment)
         experiment.tell(one.id, 0.5)
@@ -135,34 +136,34 @@ class StorageContract(LogContract):
         ten_seconds = timedelta(seconds=10)
         experiment = create_experiment(url, default_reward=0.25, reward_after=ten_seconds)
         now = 1000.0
-        experiment._now = lambda: now
-        late, told, lost = experiment.ask(3)
+        experiment.synced.now = lambda: now
+        late, told, lost = experiment.ask_many(3)
         experiment.tell(told, 1.0)
         now += 9.0
-        assert experiment.status().waiting == 2
+        assert experiment.status().pending == 2
         now += 1.5
         young = experiment.ask()
-        kinds = [row.kind for row in experiment.log()]
+        kinds = [row.kind for row in rows_of(experiment)]
         assert kinds == [DECISION, DECISION, DECISION, REWARD, DEFAULT, DEFAULT, DECISION]
         status = experiment.status()
-        assert (status.asked, status.told, status.defaults, status.waiting) == (4, 1, 2, 1)
+        assert (status.asked, status.told, status.defaults, status.pending) == (4, 1, 2, 1)
         other = rolf.open_experiment(url, "one")
-        other._now = lambda: now
+        other.synced.now = lambda: now
         assert other.status() == status
         other.tell(late, 0.75)
         other.tell(late, 0.75)
         with pytest.raises(AlreadyTold):
             other.tell(late, 0.25)
         status = experiment.status()
-        assert (status.told, status.defaults, status.waiting) == (2, 1, 1)
+        assert (status.told, status.defaults, status.pending) == (2, 1, 1)
         assert current_state(experiment) == folded_state(other)
-        counts = experiment._replica.state.belief.counts.sum()
+        counts = experiment.synced.replica.state.belief.counts.sum()
         assert counts == sum(each.matched for each in (late, told, lost))
         now += 100.0
-        assert experiment.status().waiting == 0
+        assert experiment.status().pending == 0
         experiment.tell(young, 0.25)
         assert experiment.status().defaults == 1
-        rewards = [row for row in experiment.log() if row.number == 1][1:]
+        rewards = [row for row in rows_of(experiment) if row.number == 1][1:]
         assert [row.kind for row in rewards] == [DEFAULT, REWARD]
         assert [row.replaces_default for row in rewards] == [False, True]
 
@@ -230,7 +231,7 @@ class StorageContract(LogContract):
         for second, action, value in steps:
             handle = handles[second]
             if action < 4 or not asked:
-                asked += handle.ask(1 + action % 3)
+                asked += handle.ask_many(1 + action % 3)
                 continue
             decision = asked[(action * 7 + value) % len(asked)]
             if told.setdefault(decision.id, value) == value:
@@ -246,7 +247,7 @@ class StorageContract(LogContract):
         sums = np.zeros(ARMS)
         for decision in asked:
             sums[decision.arm] += told.get(decision.id, 0)
-        assert (handles[0]._replica.state.belief.sums == sums).all()
+        assert (handles[0].synced.replica.state.belief.sums == sums).all()
         for handle in handles:
             handle.close()
 
@@ -263,7 +264,7 @@ class StorageContract(LogContract):
         for thread in threads:
             thread.join()
         assert experiment.status().told == 80
-        assert experiment._replica.state.belief.counts.sum() == 80
+        assert experiment.synced.replica.state.belief.counts.sum() == 80
 
     # --- snapshots ---
 
@@ -273,18 +274,18 @@ class StorageContract(LogContract):
         monkeypatch.setattr(live, "SNAPSHOT_INTERVAL", 25)
         experiment = create_experiment(url)
         play(experiment, 60)
-        snapshot = experiment._store.snapshot(experiment.record.id)
+        snapshot = experiment.synced.store.snapshot(experiment.record.id)
         assert snapshot is not None
         assert folded_state(experiment, snapshot.upto) == snapshot
         again = rolf.open_experiment(url, "one")
-        assert again._live.snapshot_upto == snapshot.upto
+        assert again.synced.snapshot_upto == snapshot.upto
         assert current_state(again) == current_state(experiment) == folded_state(experiment)
         again.rebuild()
         assert current_state(again) == folded_state(experiment)
 
     def test_the_latest_snapshot_is_kept(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
-        store, id = experiment._store, experiment.record.id
+        store, id = experiment.synced.store, experiment.record.id
         assert store.snapshot(id) is None
         for snapshot in (Snapshot(4, "3", "a"), Snapshot(6, "3", "b"), Snapshot(6, "4", "c")):
             store.save(id, snapshot)
@@ -303,12 +304,12 @@ class StorageContract(LogContract):
             experiment.tell(experiment.ask(), rng.normal())
         other = rolf.open_experiment(url, "one")
         in_flight = experiment.ask(available=["a"])
-        belief = experiment._replica.state.belief
+        belief = experiment.synced.replica.state.belief
         counts, sums = belief.counts.copy(), belief.sums.copy()
         new = pandas.DataFrame(rng.normal(size=(2, 3)), index=["g", "h"])
         assert experiment.add_arms(new) == ["g", "h"]
         experiment.retire_arms(["a", "b"])
-        belief = experiment._replica.state.belief
+        belief = experiment.synced.replica.state.belief
         assert (belief.counts[:ARMS] == counts).all()
         assert (belief.sums[:ARMS] == sums).all()
         assert (belief.counts[ARMS:] == 0).all()
@@ -329,7 +330,7 @@ class StorageContract(LogContract):
         one.tell(decision, 1.0)
         assert one.status().told == two.status().told == 1
         (more,) = two.add_arms([[2.0, 2.0, 3.0]])
-        assert one.ask(1, [more])[0].arm == more
+        assert one.ask(available=[more]).arm == more
         two.retire_arms(range(ARMS + 2))
         for handle in (one, two):
             with pytest.raises(ExperimentError, match="all arms are retired"):
@@ -337,5 +338,5 @@ class StorageContract(LogContract):
         two.add_arms([[2.0, 1.0, 3.0]])
         assert one.ask().arm == ARMS + 2
         assert current_state(one) == folded_state(two)
-        changes = [row for row in one.log() if row.kind == CHANGE]
+        changes = [row for row in rows_of(one) if row.kind == CHANGE]
         assert [row.number for row in changes] == [1, 2, 3, 4]

@@ -14,6 +14,7 @@ from rolf.errors import InvalidArgument
 from rolf.experiments.log.replica import Replica
 from rolf.experiments.storage.contract import DECISION
 from rolf.policies.state.arrays import copied
+from rolf.testing.experiments import rows_of
 from support.helpers import ARMS, FEATURES, every_drawing, extra, make, play, reward_of
 from support.stores import make_url, quick_folder
 
@@ -118,7 +119,7 @@ def some_rounds(url, rounds, seed):
         for _ in range(rounds):
             decision = experiment.ask()
             said.append((decision.id, decision.probability))
-            policy = experiment._replica.policy
+            policy = experiment.synced.replica.policy
             experiment.tell(decision, reward_of(policy, decision.arm, 0.1 * rng.normal()))
     return said
 
@@ -148,10 +149,10 @@ def test_the_log_of_an_experiment_has_the_chances_that_decisions_had(options):
     handles = [created, rolf.open_experiment(url, "x")]
     for turn in range(30):
         handle, available = handles[turn % 2], SUBSETS[turn % 4]
-        for decision in handle.ask(n=1 + turn % 3, available=available):
+        for decision in handle.ask_many(n=1 + turn % 3, available=available):
             said[decision.id], offered[decision.id] = decision.probability, available
             if turn % 5:
-                reward = reward_of(handle._replica.policy, decision.arm, 0.1 * (turn % 7))
+                reward = reward_of(handle.synced.replica.policy, decision.arm, 0.1 * (turn % 7))
                 handle.tell(decision.id, reward)
         if turn == 15:
             handles[0].snapshot()
@@ -165,7 +166,7 @@ def test_the_log_of_an_experiment_has_the_chances_that_decisions_had(options):
         handle.close()
 
     with rolf.open_experiment(url, "x") as experiment:
-        rows, record = experiment.log(), experiment.record
+        rows, record = rows_of(experiment), experiment.record
     replica, checked, announced = Replica(record), 0, []
     for row in rows:
         if row.kind == DECISION:
@@ -192,7 +193,7 @@ def test_an_exported_log_has_them_too(tmp_path):
         for _ in range(20):
             decision = experiment.ask()
             said.append(decision.probability)
-            experiment.tell(decision, reward_of(experiment._replica.policy, decision.arm))
+            experiment.tell(decision, reward_of(experiment.synced.replica.policy, decision.arm))
         rolf.export_log(experiment, tmp_path / "log.csv")
     log = rolf.read_log(tmp_path / "log.csv")
     assert log.probabilities.tolist() == said

@@ -10,6 +10,7 @@ import rolf
 from rolf.errors import ExperimentError, InvalidArgument
 from rolf.experiments.storage.contract import HISTORY
 from rolf.policies.catalogue import CATALOG
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import (
     accepted_reward,
     create_experiment,
@@ -27,7 +28,7 @@ PAST_REWARDS = RNG.uniform(0.0, 1.0, 200)
 
 
 def past_features(experiment):
-    return {"features": FEATURES[PAST_ARMS]} if experiment._replica.policy.varying else {}
+    return {"features": FEATURES[PAST_ARMS]} if experiment.synced.replica.policy.varying else {}
 
 
 # --- forced exploration ------------------------------------------------------------------------
@@ -104,7 +105,7 @@ def test_history_is_durable_and_exact(name, kind):
     extra = round_features(experiment)
     assert np.allclose(experiment.estimates(**extra), alone.estimates(**extra), atol=1e-9)
     assert current_state(other) == current_state(experiment) == folded_state(experiment)
-    assert experiment._replica.state.clock.tolist() == alone._state.clock.tolist()
+    assert experiment.synced.replica.state.clock.tolist() == alone._state.clock.tolist()
     play(other, 10)
     other.snapshot()
     experiment.learn(
@@ -113,7 +114,7 @@ def test_history_is_durable_and_exact(name, kind):
         **{name: rows[:9] for name, rows in past_features(experiment).items()},
     )
     again = rolf.open_experiment(url, "one")
-    assert again._live.snapshot_upto > 0
+    assert again.synced.snapshot_upto > 0
     assert current_state(again) == current_state(other) == folded_state(experiment)
     status = again.status(**extra)
     assert (status.asked, status.told, status.history) == (10, 10, 209)
@@ -141,7 +142,7 @@ def test_a_long_history_is_one_small_row(url):
     experiment = create_experiment(url, policy="rolf-bayes", features=LETTERS)
     arms = np.array(list("abcdef"))[RNG.integers(0, ARMS, 50_000)]
     experiment.learn(arms, RNG.normal(100.0, 1.0, arms.size))
-    (row,) = experiment.log()
+    (row,) = rows_of(experiment)
     assert (row.kind, row.number) == (HISTORY, 1)
     assert len(row.features) < 1000
     assert row.details["counts"] == pandas.Series(arms).value_counts().sort_index().tolist()
@@ -210,7 +211,7 @@ def test_history_that_is_refused_changes_nothing(arguments, match):
     with pytest.raises(InvalidArgument, match=match):
         experiment.learn(**arguments)
     assert current_state(experiment) == before
-    assert experiment.log() == []
+    assert rows_of(experiment) == []
 
 
 def test_a_history_that_is_too_long_for_a_row_is_refused(monkeypatch):
@@ -235,12 +236,12 @@ def test_retired_and_new_arms_have_history_too(url):
 
 def test_rewards_that_expire_are_not_disturbed_by_history(url):
     experiment = create_experiment(url, policy="ucb", reward_after=10.0)
-    experiment._now = lambda: 0.0
-    experiment.ask(2)
+    experiment.synced.now = lambda: 0.0
+    experiment.ask_many(2)
     experiment.learn([0, 1], [1.0, 1.0])
-    experiment._now = lambda: 20.0
+    experiment.synced.now = lambda: 20.0
     status = experiment.status()
-    assert (status.defaults, status.waiting, status.history) == (2, 0, 2)
+    assert (status.defaults, status.pending, status.history) == (2, 0, 2)
 
 
 def learn_and_play(url, number):

@@ -12,6 +12,7 @@ import rolf
 from rolf.errors import DifferentRequest, ExperimentPaused, InvalidArgument, UnknownExperiment
 from rolf.experiments.log import idempotency as requests
 from rolf.experiments.storage.contract import DECISION, REQUEST
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 from support.helpers import FEATURES, delete_decisions
 from support.stores import KINDS, make_url
@@ -24,28 +25,28 @@ shared_stores = pytest.mark.parametrize("kind", KINDS[1:])
 def test_the_same_key_gives_the_same_decisions(kind):
     url = make_url(kind)
     experiment = create_experiment(url, policy="rolf-bayes")
-    one, two = experiment.ask(key="a"), experiment.ask(key="b")
+    one, two = experiment.ask(idempotency_key="a"), experiment.ask(idempotency_key="b")
     assert one.id != two.id
-    several = experiment.ask(3, key="c", available=[0, 1])
+    several = experiment.ask_many(3, idempotency_key="c", available=[0, 1])
     experiment.tell(one, 1.0)
     other = rolf.open_experiment(url, "one")
     for handle in (experiment, other):
-        assert handle.ask(key="a") == one
-        assert handle.ask(key="b") == two
-        assert handle.ask(3, key="c", available=[0, 1]) == several
+        assert handle.ask(idempotency_key="a") == one
+        assert handle.ask(idempotency_key="b") == two
+        assert handle.ask_many(3, idempotency_key="c", available=[0, 1]) == several
     assert other.counts().asked == 5
     other.tell(one, 1.0)
-    assert [row.kind for row in other.log()].count(REQUEST) == 3
+    assert [row.kind for row in rows_of(other)].count(REQUEST) == 3
     assert current_state(other) == folded_state(other)
 
 
 @every_store
 def test_a_key_is_for_one_request(kind):
     experiment = create_experiment(make_url(kind), policy="ucb")
-    experiment.ask(key="a")
+    experiment.ask(idempotency_key="a")
     for different in ({"n": 2}, {"available": [1]}, {"distinct": True}):
         with pytest.raises(DifferentRequest, match="something else"):
-            experiment.ask(key="a", **different)
+            experiment.ask_many(**{"n": 1, **different}, idempotency_key="a")
     assert experiment.counts().asked == 1
 
 
@@ -61,8 +62,8 @@ def test_a_key_is_for_one_request(kind):
 def test_the_same_in_other_words_is_one_request(first, again):
     context = ["age"] if "context" in first else None
     experiment = create_experiment(make_url("memory"), policy=None, context=context)
-    decision = experiment.ask(key="a", **first)
-    assert experiment.ask(key="a", **again) in (decision, [decision])
+    decision = experiment.ask(idempotency_key="a", **first)
+    assert experiment.ask_many(**{"n": 1, **again}, idempotency_key="a") == [decision]
     assert experiment.counts().asked == 1
 
 
@@ -70,46 +71,46 @@ def test_the_same_in_other_words_is_one_request(first, again):
 def test_a_key_leaves_what_is_wrong_to_the_ask(context):
     experiment = create_experiment(make_url("memory"), policy=None, context=["age"])
     with pytest.raises(InvalidArgument, match="context"):
-        experiment.ask(key="a", context=context)
+        experiment.ask(idempotency_key="a", context=context)
 
 
 def test_booleans_that_choose_arms_keep_their_order():
     experiment = create_experiment(make_url("memory"), policy="ucb")
     mask = np.arange(len(FEATURES)) == 1
-    experiment.ask(key="a", available=mask)
+    experiment.ask(idempotency_key="a", available=mask)
     with pytest.raises(DifferentRequest):
-        experiment.ask(key="a", available=mask[::-1])
+        experiment.ask(idempotency_key="a", available=mask[::-1])
 
 
 @pytest.mark.parametrize("key", ["", "\n", "a" * 256, 7, "\ud800", b"a"])
 def test_what_is_no_key_is_refused(key):
     experiment = create_experiment(make_url("memory"), policy="ucb")
     with pytest.raises(InvalidArgument, match="key: got"):
-        experiment.ask(key=key)
+        experiment.ask(idempotency_key=key)
     with pytest.raises(InvalidArgument, match="n: got 1001"):
-        experiment.ask(1001, key="a")
+        experiment.ask_many(1001, idempotency_key="a")
     assert experiment.counts().asked == 0
 
 
 def test_a_request_is_answered_although_it_could_not_be_made_now():
     experiment = create_experiment(make_url("sqlite"), policy="ucb")
-    decision = experiment.ask(key="a", available=[2])
+    decision = experiment.ask(idempotency_key="a", available=[2])
     experiment.retire_arms([2])
-    assert experiment.ask(key="a", available=[2]) == decision
+    assert experiment.ask(idempotency_key="a", available=[2]) == decision
     experiment.pause()
-    assert experiment.ask(key="a", available=[2]) == decision
+    assert experiment.ask(idempotency_key="a", available=[2]) == decision
     with pytest.raises(ExperimentPaused):
-        experiment.ask(key="b")
+        experiment.ask(idempotency_key="b")
 
 
 def test_keys_whose_places_are_taken_by_others(monkeypatch):
     monkeypatch.setattr(requests, "FIRST", 2)  # the numbers 2 and 3, for all keys
     monkeypatch.setattr(requests.Request, "__init__", _with_few_places)
     experiment = create_experiment(make_url("sqlite"), policy="ucb")
-    experiment.ask(5)
-    decisions = {key: experiment.ask(key=key) for key in "abc"}
+    experiment.ask_many(5)
+    decisions = {key: experiment.ask(idempotency_key=key) for key in "abc"}
     assert len({decision.id for decision in decisions.values()}) == 3
-    assert {key: experiment.ask(key=key) for key in "abc"} == decisions
+    assert {key: experiment.ask(idempotency_key=key) for key in "abc"} == decisions
 
 
 def _with_few_places(self, key, **arguments):
@@ -122,22 +123,22 @@ def test_features_and_contexts_are_part_of_a_request():
     experiment = create_experiment(url, policy="rolf-bayes-varying")
     rng = np.random.default_rng(0)
     table = rng.normal(size=FEATURES.shape)
-    one = experiment.ask(key="a", features=table)
-    assert experiment.ask(key="a", features=table.tolist()) == one
-    assert experiment.ask(key="a", features=pd.DataFrame(table)) == one
+    one = experiment.ask(idempotency_key="a", features=table)
+    assert experiment.ask(idempotency_key="a", features=table.tolist()) == one
+    assert experiment.ask(idempotency_key="a", features=pd.DataFrame(table)) == one
     with pytest.raises(DifferentRequest):
-        experiment.ask(key="a", features=table + 1.0)
+        experiment.ask(idempotency_key="a", features=table + 1.0)
     crowd = rolf.open_experiment(url, "crowd", features=FEATURES, context=["age"])
-    one = crowd.ask(key="a", context={"age": 0.5})
-    assert crowd.ask(key="a", context={"age": 0.5}) == one
+    one = crowd.ask(idempotency_key="a", context={"age": 0.5})
+    assert crowd.ask(idempotency_key="a", context={"age": 0.5}) == one
     with pytest.raises(DifferentRequest):
-        crowd.ask(key="a", context={"age": 0.6})
+        crowd.ask(idempotency_key="a", context={"age": 0.6})
 
 
 def _ask_all(url, barrier, queue):
     with rolf.open_experiment(url, "one") as experiment:
         barrier.wait()
-        queue.put([experiment.ask(key=f"key {number}").id for number in range(40)])
+        queue.put([experiment.ask(idempotency_key=f"key {number}").id for number in range(40)])
 
 
 @shared_stores
@@ -154,25 +155,25 @@ def test_processes_that_ask_at_the_same_time_get_the_same(kind):
         process.join()
     assert answers[0] == answers[1] == answers[2]
     with rolf.open_experiment(url, "one") as experiment:
-        kinds = [row.kind for row in experiment.log()]
+        kinds = [row.kind for row in rows_of(experiment)]
     assert kinds.count(DECISION) == kinds.count(REQUEST) == 40
 
 
 @shared_stores
 def test_a_request_whose_decisions_are_being_deleted(kind):
     experiment = create_experiment(make_url(kind), policy="ucb")
-    experiment.ask(key="a")
+    experiment.ask(idempotency_key="a")
     experiment.pause()
     delete_decisions(experiment)
     with pytest.raises(UnknownExperiment):
-        experiment.ask(key="a")
+        experiment.ask(idempotency_key="a")
 
 
 def test_an_exported_log_does_without_requests_but_not_without_a_pause(tmp_path):
     url = make_url("sqlite")
     experiment = create_experiment(url, policy="ucb")
     play(experiment, 5)
-    experiment.ask(2, key="a")
+    experiment.ask_many(2, idempotency_key="a")
     experiment.pause()
     assert rolf.export_log(experiment, tmp_path / "log.parquet") == 7
     copy = rolf.import_log(url, "copy", tmp_path / "log.parquet")
@@ -197,7 +198,7 @@ def test_a_paused_experiment_decides_nothing(kind):
             handle.ask()
     other.tell(waiting, 1.0)
     assert other.status().paused
-    assert other.best().sum() == pytest.approx(1.0)
+    assert other.probability_best().sum() == pytest.approx(1.0)
     assert "; paused" in str(other.status())
     other.add_arms(FEATURES[:1])
     other.snapshot()
@@ -207,7 +208,7 @@ def test_a_paused_experiment_decides_nothing(kind):
         reopened.resume()
     assert not experiment.paused
     assert experiment.ask().id != waiting.id
-    assert [row.details for row in experiment.log() if "paused" in (row.features or "")] == [
+    assert [row.details for row in rows_of(experiment) if "paused" in (row.features or "")] == [
         {"paused": True},
         {"paused": False},
     ]

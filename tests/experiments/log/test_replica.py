@@ -14,6 +14,7 @@ from rolf.experiments.storage import contract as base
 from rolf.experiments.storage.contract import DECISION, DEFAULT, REWARD
 from rolf.policies.catalogue import CATALOG
 from rolf.policies.state.arrays import arrays
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import (
     accepted_reward,
     create_experiment,
@@ -34,12 +35,12 @@ def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
     url = make_url(kind)
     experiment = create_experiment(url, policy=name, default_reward=0.1, reward_after=1000.0)
     now = 0.0
-    experiment._now = lambda: now
+    experiment.synced.now = lambda: now
     play(experiment, 25)
-    waiting = experiment.ask(5, **round_features(experiment))
+    waiting = experiment.ask_many(5, **round_features(experiment))
     before = folded_state(experiment)
-    experiment._live.sync()
-    assert experiment._replica.dump() == before
+    experiment.synced.sync()
+    assert experiment.synced.replica.dump() == before
     now += 2000.0
     experiment.status()
     late = [(waiting[0], 2.0), (waiting[3], -1.0)]
@@ -48,16 +49,16 @@ def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
     if "varying" not in name:
         experiment.update_features({0: [0.5, 0.5, 0.5]})
     again = rolf.open_experiment(url, "one")
-    again._now = lambda: now
+    again.synced.now = lambda: now
     assert current_state(again) == current_state(experiment) == folded_state(experiment)
-    assert again._live.snapshot_upto > 0
+    assert again.synced.snapshot_upto > 0
 
 
 @every_policy
 def test_the_log_changes_the_state_as_the_policy_does(name):
     """The replica equals a policy that makes the same choices and is told the same rewards."""
     experiment = create_experiment(make_url("memory"), policy=name)
-    replica = experiment._replica
+    replica = experiment.synced.replica
     twin = type(replica.policy)(FEATURES, seed=0, **replica.policy.options)
     params, state = twin.params, twin._state
     rng = np.random.default_rng(7)
@@ -79,7 +80,7 @@ def test_the_log_changes_the_state_as_the_policy_does(name):
             reward = accepted_reward(experiment, rng.normal())
             experiment.tell(decision, reward)
             twin._update(params, state, choice, row, reward)
-    experiment._live.sync()
+    experiment.synced.sync()
     expected = dict(arrays(state))
     for path, array in arrays(replica.state):
         assert (array == expected[path]).all(), path
@@ -87,7 +88,7 @@ def test_the_log_changes_the_state_as_the_policy_does(name):
 
 def test_each_decision_has_its_own_block_of_random_numbers():
     """The layout of the counter is fixed: experiments that exist rely on it."""
-    replica = create_experiment(make_url("memory"), seed=11)._replica
+    replica = create_experiment(make_url("memory"), seed=11).synced.replica
     for number in (1, 2, 1, 2**40):
         expected = np.random.Generator(np.random.Philox(key=11, counter=[0, 0, number, 0]))
         assert (replica._generator(number).random(5) == expected.random(5)).all()
@@ -97,21 +98,21 @@ def test_waiting_decisions_are_carried_over_to_new_arms():
     experiment = create_experiment(make_url("memory"), policy="rolf-bayes")
     decisions = [experiment.ask(available=[arm]) for arm in (1, 1, 2)]
     experiment.add_arms([[1.0, 2.0, 3.0]])
-    assert experiment._replica.state.waiting.tolist() == [0, 2, 1, 0, 0, 0, 0]
+    assert experiment.synced.replica.state.waiting.tolist() == [0, 2, 1, 0, 0, 0, 0]
     experiment.update_features({0: [1.0, 1.0, 1.0]})
     experiment.tell(decisions[0], 1.0)
     experiment.status()
-    assert experiment._replica.state.waiting.tolist() == [0, 1, 1, 0, 0, 0, 0]
+    assert experiment.synced.replica.state.waiting.tolist() == [0, 1, 1, 0, 0, 0, 0]
 
 
 def test_when_a_decision_is_due_for_the_default_reward():
     experiment = create_experiment(make_url("memory"), policy="ucb", reward_after=10.0)
     now = 1000.0
-    experiment._now = lambda: now
-    one, two, three = experiment.ask(3)
+    experiment.synced.now = lambda: now
+    one, two, three = experiment.ask_many(3)
     experiment.tell(two, 1.0)
     experiment.status()
-    replica = experiment._replica
+    replica = experiment.synced.replica
     assert list(replica.pending) == [1, 3]  # of a rewarded decision nothing is kept
     assert replica.due(999.0, 9) == []
     assert replica.due(1000.0, 9) == [1, 3]
@@ -128,34 +129,34 @@ def test_when_a_decision_is_due_for_the_default_reward():
 
 def test_a_default_reward_is_given_only_where_there_is_none(url):
     experiment = create_experiment(url, policy="ucb", reward_after=10.0)
-    told, waiting, _ = experiment.ask(3)
+    told, waiting, _ = experiment.ask_many(3)
     experiment.tell(told, 1.0)
     for _ in range(2):
-        experiment._live.expire([1, 2], 0.5, 20.0)
-    rewards = [row for row in experiment.log() if row.kind != DECISION]
+        experiment.synced.expire([1, 2], 0.5, 20.0)
+    rewards = [row for row in rows_of(experiment) if row.kind != DECISION]
     assert [(row.kind, row.number) for row in rewards] == [(REWARD, 1), (DEFAULT, 2)]
     assert (rewards[1].reward, rewards[1].time) == (0.5, 20.0)
     experiment.tell(waiting, 2.0)
-    experiment._live.expire([2], 0.5, 30.0)
-    assert len(experiment.log()) == 6
+    experiment.synced.expire([2], 0.5, 30.0)
+    assert len(rows_of(experiment)) == 6
 
 
 def test_a_decision_is_still_due_after_a_snapshot(url):
     experiment = create_experiment(url, policy="ucb", reward_after=10.0)
-    experiment._now = lambda: 0.0
-    experiment.ask(2)
+    experiment.synced.now = lambda: 0.0
+    experiment.ask_many(2)
     experiment.snapshot()
     experiment.close()
     again = rolf.open_experiment(url, "one")
-    assert again._live.snapshot_upto > 0
-    again._now = lambda: 20.0
+    assert again.synced.snapshot_upto > 0
+    again.synced.now = lambda: 20.0
     assert again.status().defaults == 2
 
 
 def test_rows_out_of_order_are_noticed():
     experiment = create_experiment(make_url("memory"), policy="ucb")
-    experiment.ask(3)
-    first, second, third = experiment.log()
+    experiment.ask_many(3)
+    first, second, third = rows_of(experiment)
     replica = Replica(experiment.record)
     replica.apply([first])
     for wrong in (third, first):
@@ -169,10 +170,10 @@ def test_rows_out_of_order_are_noticed():
 def test_retiring_an_arm_leaves_the_state_alone(name):
     experiment = create_experiment(make_url("memory"), policy=name)
     play(experiment, 30)
-    experiment._live.sync()
-    before = {path: array.copy() for path, array in arrays(experiment._replica.state)}
+    experiment.synced.sync()
+    before = {path: array.copy() for path, array in arrays(experiment.synced.replica.state)}
     experiment.retire_arms([0, 2])
-    for path, array in arrays(experiment._replica.state):
+    for path, array in arrays(experiment.synced.replica.state):
         assert (array == before[path]).all(), path
 
 
@@ -185,13 +186,13 @@ def test_a_replaced_default_reward_leaves_no_trace(name):
         url = make_url("memory")
         experiment = create_experiment(url, policy=name, default_reward=0.0, reward_after=10.0)
         now = [0.0]
-        experiment._now = lambda now=now: now[0]
+        experiment.synced.now = lambda now=now: now[0]
         features = round_features(experiment)
         rng = np.random.default_rng(2)
-        first = experiment.ask(6, **features)
+        first = experiment.ask_many(6, **features)
         for each in first:
             experiment.tell(each, accepted_reward(experiment, rng.normal()))
-        waiting = experiment.ask(4, **features)
+        waiting = experiment.ask_many(4, **features)
         now[0] += 20.0 * late
         experiment.status()
         assert experiment.status().defaults == 4 * late
@@ -209,8 +210,8 @@ def test_a_choice_changes_only_the_clock_and_the_waiting_decisions(name):
     """The log records everything that a decision does to the state."""
     experiment = create_experiment(make_url("memory"), policy=name)
     play(experiment, 15)
-    experiment._live.sync()
-    replica = experiment._replica
+    experiment.synced.sync()
+    replica = experiment.synced.replica
     before = replica.dump()
     next_ones = range(replica.issued + 1, replica.issued + 4)
     with replica.ahead():
@@ -244,9 +245,9 @@ def test_several_processes(shared_url):
     experiment = create_experiment(shared_url, policy="ucb")
     in_processes(work, *((shared_url, number, 40) for number in range(3)))
     status = experiment.status()
-    assert (status.asked, status.told, status.waiting) == (120, 120, 0)
-    assert experiment._replica.state.belief.sums.sum() == sum(range(120))
-    numbers = [row.number for row in experiment.log() if row.kind == DECISION]
+    assert (status.asked, status.told, status.pending) == (120, 120, 0)
+    assert experiment.synced.replica.state.belief.sums.sum() == sum(range(120))
+    numbers = [row.number for row in rows_of(experiment) if row.kind == DECISION]
     assert numbers == list(range(1, 121))
     experiment.snapshot()
     assert current_state(experiment) == folded_state(experiment)
@@ -259,11 +260,11 @@ def test_long_logs_and_batches_are_split(shared_url, monkeypatch):
     one, two = (create_experiment(shared_url, policy="ucb") for _ in range(2))
     for handle in (one, two, one):
         play(handle, 1)
-    batch = one.ask(5)
-    batch += two.ask(4)
+    batch = one.ask_many(5)
+    batch += two.ask_many(4)
     two.tell_many([(decision, 1.0) for decision in batch[:6]])
-    assert [row.seq for row in one.log()] == sorted({row.seq for row in one.log()})
-    assert len(one.log()) == 21
+    assert [row.seq for row in rows_of(one)] == sorted({row.seq for row in rows_of(one)})
+    assert len(rows_of(one)) == 21
     numbers = [int(decision.id.rpartition("-")[2]) for decision in batch]
     assert numbers == list(range(4, 13))
     assert current_state(one) == current_state(two) == folded_state(one)
@@ -309,7 +310,7 @@ def test_every_policy_gets_the_intervals_of_the_posterior(name, monkeypatch):
                 late = decision.id
         if step % 8 == 6:  # after the default
             for each in pair:
-                each.tell(f"{each._record.tag}-{late.rpartition('-')[2]}", reward)
+                each.tell(f"{each.record.tag}-{late.rpartition('-')[2]}", reward)
     arms, expected = (each.status().arms for each in pair)
     assert pair[0].status().defaults == pair[1].status().defaults > 2
     for mine, theirs in zip(arms, expected, strict=True):

@@ -21,6 +21,7 @@ from rolf.experiments.storage.contract import (
     REWARD,
 )
 from rolf.policies.state.arrays import pack, unpack
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import (
     ARMS,
     FEATURES,
@@ -50,7 +51,7 @@ def saved(url, rounds):
     experiment = create_experiment(url)
     play(experiment, rounds)
     experiment.snapshot()
-    store, id = experiment._store, experiment.record.id
+    store, id = experiment.synced.store, experiment.record.id
     return experiment, store, id, store.snapshot(id)
 
 
@@ -127,24 +128,24 @@ def test_rows_of_every_kind_fit_a_snapshot(url):
     decision = experiment.ask()
     steps = [
         lambda: experiment.tell(decision, 1.0),
-        lambda: experiment.ask(2, key="a"),
+        lambda: experiment.ask_many(2, idempotency_key="a"),
         lambda: experiment.learn([0, 1], [0.5, 1.0]),
         lambda: experiment.correct(decision, 0.25, reason="a test"),
         lambda: experiment.add_arms(FEATURES[:1]),
         lambda: experiment.pause(),
         lambda: experiment.resume(),
-        lambda: experiment.ask(key="b"),  # two minutes later
+        lambda: experiment.ask(idempotency_key="b"),  # two minutes later
     ]
-    now = experiment._store.now
+    now = experiment.synced.store.now
     for step in steps:
-        experiment._now = lambda step=step: now() + 120.0 * (step is steps[-1])
+        experiment.synced.now = lambda step=step: now() + 120.0 * (step is steps[-1])
         step()
         experiment.snapshot()
-        snapshot = experiment._store.snapshot(experiment.record.id)
+        snapshot = experiment.synced.store.snapshot(experiment.record.id)
         again = rolf.open_experiment(url, "one")  # a warning would be an error
-        assert again._store.snapshot(experiment.record.id) == snapshot
+        assert again.synced.store.snapshot(experiment.record.id) == snapshot
         assert current_state(again) == folded_state(experiment)
-    kinds = {row.kind for row in experiment.log()}
+    kinds = {row.kind for row in rows_of(experiment)}
     assert kinds == {REQUEST, DECISION, REWARD, DEFAULT, CHANGE, HISTORY, CORRECTION}
 
 

@@ -15,6 +15,7 @@ from rolf.experiments.status.view import capture
 from rolf.experiments.storage.contract import REWARD
 from rolf.policies.posterior_policy import PosteriorPolicy
 from rolf.policies.state.arrays import arrays
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import (
     ARMS,
     FEATURES,
@@ -32,7 +33,7 @@ def test_counts_per_arm():
     url = make_url("memory")
     experiment = create_experiment(url, features=NAMED_FEATURES, policy="ucb", reward_after=10.0)
     now = 0.0
-    experiment._now = lambda: now
+    experiment.synced.now = lambda: now
     decisions = [experiment.ask(available=[arm]) for arm in "aaabbc"]
     for decision in decisions[:2] + decisions[3:4]:
         experiment.tell(decision, 2.0)
@@ -42,7 +43,7 @@ def test_counts_per_arm():
     status = experiment.status()
     assert (status.name, status.policy) == ("one", "ucb")
     assert status.options == rolf.UCB(FEATURES).options
-    assert (status.asked, status.told, status.defaults, status.waiting) == (7, 3, 3, 1)
+    assert (status.asked, status.told, status.defaults, status.pending) == (7, 3, 3, 1)
     assert [arm.arm for arm in status.arms] == list("abcdef")
     assert [arm.plays for arm in status.arms] == [3, 2, 1, 1, 0, 0]
     assert [arm.told for arm in status.arms] == [2, 1, 0, 0, 0, 0]
@@ -107,7 +108,7 @@ def test_rewards_of_any_size_that_is_accepted(name):
 
 
 def replica_of(experiment):
-    return experiment._replica
+    return experiment.synced.replica
 
 
 @every_policy
@@ -140,7 +141,9 @@ def test_policies_without_a_posterior_have_that_of_rolf_bayes(name):
     assert [arm.posterior_mean for arm in arms] == bayes.estimates().tolist()
     assert [arm.low for arm in arms] == low.tolist()
     assert [arm.high for arm in arms] == high.tolist()
-    assert [arm.best for arm in arms] == bayes.best(available=available, draws=DRAWS).tolist()
+    assert [arm.best for arm in arms] == getattr(
+        bayes, "probability_best", getattr(bayes, "best", None)
+    )(available=available, draws=DRAWS).tolist()
 
 
 @pytest.mark.parametrize("clicks", [False, True])
@@ -158,7 +161,7 @@ def test_every_interval_belongs_to_the_estimate_beside_it(name, clicks):
     data = json.loads(json.dumps(status.to_dict()))
     owner = data["posterior_of"]
     own = isinstance(replica_of(experiment).policy, PosteriorPolicy)
-    varying = experiment._replica.policy.varying
+    varying = experiment.synced.replica.policy.varying
     assert owner == (name if own else None if varying else "rolf-bayes")
     header, *rows = table(status)
     for arm in data["arms"]:
@@ -196,8 +199,8 @@ def test_nothing_of_the_size_of_arms_by_arms_is_copied(name):
 def test_rewards_whose_squares_are_too_large_for_a_posterior():
     """An older version accepted them."""
     experiment = create_experiment(make_url("memory"), policy="ucb")
-    experiment.ask(3)
-    for row, reward in zip(experiment.log(), (1.0, 1e145, 3.0), strict=True):
-        experiment._store.append(experiment.record.id, [row.rewarded(REWARD, reward, 5.0)])
+    experiment.ask_many(3)
+    for row, reward in zip(rows_of(experiment), (1.0, 1e145, 3.0), strict=True):
+        experiment.synced.store.append(experiment.record.id, [row.rewarded(REWARD, reward, 5.0)])
     assert experiment.status().told == 3
     assert all(arm.low is None and arm.best is None for arm in experiment.status().arms)

@@ -82,7 +82,7 @@ def test_how_often_the_interval_holds_the_truth(clicks):
         experiment = create_experiment(make_url("memory"), policy="ucb", **options)
         rng = np.random.default_rng(seed)
         for _ in range(12):
-            batch = experiment.ask(10)
+            batch = experiment.ask_many(10)
             experiment.tell_many({each.id: problem.reward(each.arm, rng) for each in batch})
         status = experiment.status()
         shares = np.array([arm.plays for arm in status.arms]) / status.asked
@@ -150,7 +150,7 @@ def test_policies_whose_features_vary_need_the_log():
     experiment = create_experiment(make_url("memory"), policy="rolf-varying")
     features = round_features(experiment)
     for _ in range(80):
-        batch = experiment.ask(20, **features)
+        batch = experiment.ask_many(20, **features)
         experiment.tell_many({each.id: float(each.arm) for each in batch})
     without = experiment.status()
     assert without.uplift is None
@@ -174,7 +174,7 @@ def test_the_timeline_by_hand():
     url = make_url("memory")
     experiment = create_experiment(url, policy="ucb", reward_after=50.0, default_reward=-1.0)
     now = 0.0
-    experiment._now = lambda: now
+    experiment.synced.now = lambda: now
     decisions = []
     for number in range(40):
         now = float(number)
@@ -214,7 +214,7 @@ def test_a_timeline_without_decisions():
 
 def test_rows_after_the_captured_moment_do_not_count():
     experiment = played("ucb", *some_rewards(3, 40))
-    view = capture(experiment._replica)
+    view = capture(experiment.synced.replica)
     assert status_from("one", view).total_reward == experiment.status().total_reward
     status = experiment.status(timeline=True)
     assert sum(period.rewards for period in status.timeline) == status.told == 40

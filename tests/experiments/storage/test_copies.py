@@ -24,6 +24,7 @@ from rolf.errors import (
 from rolf.experiments.storage.contract import DECISION, PART, REWARD
 from rolf.experiments.storage.sqlite import guard as sqlite_guard
 from rolf.experiments.transfer import backup as backup_module
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 from support.stores import make_url, quick_folder
 
@@ -158,7 +159,7 @@ def test_a_system_without_such_locks(path, monkeypatch):
 def work(url, stop):
     experiment = rolf.open_experiment(url, "one")
     while not stop.is_set():
-        decisions = experiment.ask(3)
+        decisions = experiment.ask_many(3)
         experiment.tell_many([(each, 1.0) for each in decisions[:2]])
 
 
@@ -185,12 +186,12 @@ def test_backups_under_load_are_consistent(shared_url, tmp_path):
     for worker in workers:
         worker.join(60)
         assert worker.exitcode == 0
-    log = experiment.log()
+    log = rows_of(experiment)
     for path, (before, after) in zip(paths, lengths, strict=True):
         target = make_url("sqlite" if shared_url.startswith("postgres") else "postgresql")
         assert rolf.restore(path, target) == ["one"]
         restored = rolf.open_experiment(target, "one")
-        rows = restored.log()
+        rows = rows_of(restored)
         assert rows == log[: len(rows)]
         asked, told = restored.counts()
         assert before.asked <= asked <= after.asked
@@ -285,7 +286,7 @@ def test_a_backup_on_a_full_disk_is_an_error(tmp_path):
         experiment = create_experiment(make_url("sqlite"), policy="ucb")
         outcomes = set()
         for rows in (500, 1000, 1500, 2000, 2500, 3000, 4000, 6000, 8000, 10000):
-            experiment.ask(rows - experiment.counts().asked)
+            experiment.ask_many(rows - experiment.counts().asked)
             backup = tmp_path / "backup.db"
             try:
                 experiment.backup(backup)
@@ -305,11 +306,11 @@ def test_a_backup_on_a_full_disk_is_an_error(tmp_path):
 
 def test_what_is_deleted_meanwhile_is_not_copied_in_part(shared_url, tmp_path, monkeypatch):
     experiment = create_experiment(shared_url, policy="ucb")
-    experiment.ask(2 * PART + 5)
+    experiment.ask_many(2 * PART + 5)
     other = rolf.open_experiment(shared_url, "one")
     behind = rolf.open_experiment(shared_url, "one")
-    experiment.ask(2 * PART)
-    read = experiment._store.read
+    experiment.ask_many(2 * PART)
+    read = experiment.synced.store.read
 
     def read_and_delete(*args):
         rows = read(*args)
@@ -319,7 +320,7 @@ def test_what_is_deleted_meanwhile_is_not_copied_in_part(shared_url, tmp_path, m
         return rows
 
     calls = []
-    monkeypatch.setattr(experiment._store, "read", read_and_delete)
+    monkeypatch.setattr(experiment.synced.store, "read", read_and_delete)
     with pytest.raises(UnknownExperiment, match="deleted"):
         experiment.backup(tmp_path / "backup.db")
     assert list(tmp_path.iterdir()) == []
@@ -332,12 +333,12 @@ def test_rows_that_vanish_from_the_beginning(shared_url):
     """Somebody deletes the experiment while this process is far behind."""
     experiment = create_experiment(shared_url, policy="ucb")
     behind = rolf.open_experiment(shared_url, "one")
-    experiment.ask(5)
+    experiment.ask_many(5)
     delete = "DELETE FROM rolf_log WHERE seq < 3 RETURNING 1"
-    experiment._store._change(lambda execute: execute(delete))
+    experiment.synced.store._change(lambda execute: execute(delete))
     with pytest.raises(UnusableStorage, match="row 3 follows row 0"):
         behind.status()
-    experiment._store._delete(experiment.record.id)
+    experiment.synced.store._delete(experiment.record.id)
     with pytest.raises(UnknownExperiment, match="deleted"):
         behind.status()
 
@@ -363,7 +364,7 @@ def test_a_damaged_experiment_can_be_deleted(shared_url):
     experiment = create_experiment(shared_url, policy="ucb")
     play(experiment, 3)
     change = "UPDATE rolf_log SET arm = 77 WHERE seq = 1 RETURNING 1"
-    experiment._store._change(lambda execute: execute(change))
+    experiment.synced.store._change(lambda execute: execute(change))
     with pytest.raises(UnusableStorage, match="damaged"):
         rolf.open_experiment(shared_url, "one")
     with pytest.raises(InvalidArgument, match="confirm"):

@@ -15,6 +15,7 @@ import pytest
 import rolf
 from rolf.errors import InvalidArgument, StorageUnavailable
 from rolf.experiments.storage.postgres import pool as postgres_pool
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 from support.stores import make_url, postgres_url, start_server
 
@@ -52,10 +53,10 @@ def server():
 def test_every_call_ends(server):
     experiment = create_experiment(server.url, "calls", policy="ucb", timeout=0.5)
     play(experiment, 3)
-    waiting = experiment.ask(2)
+    waiting = experiment.ask_many(2)
     calls = {
         "ask": experiment.ask,
-        "batch": lambda: experiment.ask(10),
+        "batch": lambda: experiment.ask_many(10),
         "tell": lambda: experiment.tell(waiting[0], 1.0),
         "tell_many": lambda: experiment.tell_many([(each, 1.0) for each in waiting]),
         "status": experiment.status,
@@ -82,7 +83,7 @@ def test_every_call_ends(server):
     told = experiment.counts().told
     experiment.tell_many([(each, 1.0) for each in waiting])
     assert experiment.counts().told == told == 3 + 2 + len(calls)
-    numbers = [row.number for row in experiment.log() if row.kind == 1]
+    numbers = [row.number for row in rows_of(experiment) if row.kind == 1]
     assert numbers == list(range(1, len(numbers) + 1))
     assert current_state(experiment) == folded_state(experiment)
 
@@ -91,19 +92,19 @@ def test_what_a_silent_server_has_shown_is_read_again(server):
     """It may crash before it has written that to the disk."""
     experiment = create_experiment(server.url, "shown", policy="ucb", timeout=0.5)
     play(experiment, 3)
-    before = experiment._store.reconnects
+    before = experiment.synced.store.reconnects
     for attempt in range(before + 1, before + 3):
         with server.silent(), pytest.raises(StorageUnavailable):
             experiment.counts()
-        assert experiment._store.reconnects == attempt
+        assert experiment.synced.store.reconnects == attempt
         experiment.counts()
-        assert experiment._live._reconnects == attempt
+        assert experiment.synced._reconnects == attempt
 
 
 def test_a_contended_ask_waits_once(server):
     experiment = create_experiment(server.url, "turn", policy="ucb", timeout=1.0)
     experiment.ask()
-    experiment._live._contended = True
+    experiment.synced._contended = True
     start = time.monotonic()
     with server.silent(), pytest.raises(StorageUnavailable, match="no answer"):
         experiment.ask()
@@ -141,7 +142,7 @@ def test_an_interrupt_ends_a_call_at_once(server):
 def test_a_reward_that_was_recorded_without_an_answer_counts_once(server, monkeypatch):
     """The answer is lost, not the call: telling again changes nothing."""
     experiment = create_experiment(server.url, "lost", policy="ucb", timeout=0.5)
-    decision, batch = experiment.ask(), experiment.ask(4)
+    decision, batch = experiment.ask(), experiment.ask_many(4)
     fetch = postgres_pool.Connection.fetch
 
     def lost(connection, query, *args, **kwargs):
@@ -159,7 +160,7 @@ def test_a_reward_that_was_recorded_without_an_answer_counts_once(server, monkey
                 tell()
         tell()
     assert experiment.counts() == (5, 5)
-    assert len(experiment.log()) == 10
+    assert len(rows_of(experiment)) == 10
 
 
 def test_a_host_that_swallows_everything():
@@ -184,7 +185,7 @@ def test_more_threads_than_connections(monkeypatch):
     for thread in threads:
         thread.join(60)
     assert handles[0].status().told == 40
-    pool = handles[0]._store._pool
+    pool = handles[0].synced.store._pool
     assert len(pool._idle) <= 2
     assert not pool._busy
 
@@ -194,8 +195,8 @@ def test_experiments_share_connections():
     handles = [create_experiment(url, str(number), policy="ucb") for number in range(20)]
     for each in handles:
         play(each, 1)
-    pool = handles[0]._store._pool
-    assert all(each._store._pool is pool for each in handles)
+    pool = handles[0].synced.store._pool
+    assert all(each.synced.store._pool is pool for each in handles)
     assert len(pool._idle) == 1
     for each in handles[1:]:
         each.close()

@@ -62,7 +62,7 @@ def test_what_is_acknowledged_is_on_the_disk(contended, monkeypatch):
     for step in range(6):
         decision = one.ask()
         assert number(decision) in disk.rows(DECISION)
-        batch = (two if contended else one).ask(2)
+        batch = (two if contended else one).ask_many(2)
         assert {number(each) for each in batch} <= set(disk.rows(DECISION))
         one.tell(decision, step)
         assert disk.rows(REWARD)[number(decision)] == step
@@ -169,19 +169,19 @@ def test_commits_wait_for_the_disk_whatever_the_default(unsynchronised_url):
     with psycopg.connect(unsynchronised_url) as connection:
         assert connection.execute(setting).fetchone() == ("off",)
     one, two = (create_experiment(unsynchronised_url, policy="ucb") for _ in range(2))
-    assert one._store._query(setting) == [("on",)]
+    assert one.synced.store._query(setting) == [("on",)]
     for handle in (one, two, one, two):
         play(handle, 1)
-    assert one._store._query(setting) == [("on",)]  # though appending commits first
-    one._store._run(lambda connection: connection.close())
+    assert one.synced.store._query(setting) == [("on",)]  # though appending commits first
+    one.synced.store._run(lambda connection: connection.close())
     assert one.status().told == 4
-    assert one._store._query(setting) == [("on",)]
+    assert one.synced.store._query(setting) == [("on",)]
 
 
 def test_a_stricter_default_is_left_alone():
     url = postgres_url().replace("options=", "options=-csynchronous_commit%3Dremote_apply%20")
     experiment = create_experiment(url, policy="ucb")
-    assert experiment._store._query("SHOW synchronous_commit") == [("remote_apply",)]
+    assert experiment.synced.store._query("SHOW synchronous_commit") == [("remote_apply",)]
 
 
 def slow_down_wal_writer(url):
@@ -230,7 +230,7 @@ def test_what_was_acknowledged_survives_a_crash_of_the_server():
     with pytest.raises(StorageUnavailable):
         one.ask()
     server.ensure_postgres_running()
-    log = [Row(*row) for row in log_rows(one._store, one.record)]
+    log = [Row(*row) for row in log_rows(one.synced.store, one.record)]
     assert {row.number for row in log if row.kind == DECISION} == asked
     assert {row.number: row.reward for row in log if row.kind == REWARD} == told
     assert one.ask().id == ghost

@@ -207,8 +207,8 @@ def test_databases_out_of_reach(url):
 def test_a_full_file_works_again_when_there_is_room(path):
     experiment = create_experiment(f"sqlite:///{path}", policy="ucb")
     decision = experiment.ask()
-    pages = experiment._store._query("PRAGMA page_count")[0][0]
-    experiment._store._query(f"PRAGMA max_page_count = {pages}")
+    pages = experiment.synced.store._query("PRAGMA page_count")[0][0]
+    experiment.synced.store._query(f"PRAGMA max_page_count = {pages}")
 
     def fill():
         for _ in range(2000):
@@ -222,7 +222,7 @@ def test_a_full_file_works_again_when_there_is_room(path):
         with pytest.raises(StorageUnavailable, match="full"):
             action()
     before = current_state(experiment)
-    experiment._store._query("PRAGMA max_page_count = 1000000")
+    experiment.synced.store._query("PRAGMA max_page_count = 1000000")
     experiment.tell(experiment.ask(), 1.0)
     assert current_state(experiment) != before
     assert current_state(experiment) == folded_state(experiment)
@@ -254,7 +254,7 @@ def test_a_copy_of_the_file_is_a_copy_of_the_experiments(path):
 def test_errors_of_the_database_are_translated(path):
     experiment = create_experiment(f"sqlite:///{path}", policy="ucb")
     with pytest.raises(StorageError, match="no such table"):
-        experiment._store._query("SELECT * FROM none")
+        experiment.synced.store._query("SELECT * FROM none")
 
 
 def test_no_descriptor_is_left_where_opening_fails(path, monkeypatch):

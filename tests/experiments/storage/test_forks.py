@@ -16,6 +16,7 @@ import time
 import pytest
 
 import rolf
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, current_state, folded_state
 from support.stores import make_url
 
@@ -168,7 +169,7 @@ def test_a_fork_loses_nothing(scenario, shared_url, tmp_path):
     ids = [line for line in acknowledged.read_text().split() if line != "end"]
     assert len(ids) == len(set(ids)) >= 25
     again = rolf.open_experiment(shared_url, "one")
-    assert {f"{again.record.tag}-{row.number}" for row in again.log() if row.reward} >= set(ids)
+    assert {f"{again.record.tag}-{row.number}" for row in rows_of(again) if row.reward} >= set(ids)
     assert again.status().told == len(ids) + 1
     assert current_state(again) == folded_state(again)
 
@@ -263,7 +264,7 @@ def test_a_child_that_ends_does_not_end_a_backup():
 
 def test_a_signal_handler_that_forks_in_a_transaction():
     experiment = create_experiment(make_url("sqlite"), policy="ucb")
-    file, forked = experiment._store._file, []
+    file, forked = experiment.synced.store._file, []
 
     def insert(connection):
         connection.execute("UPDATE rolf_experiments SET seed = seed + 1")
@@ -276,7 +277,7 @@ def test_a_signal_handler_that_forks_in_a_transaction():
         connection.execute("UPDATE rolf_experiments SET seed = seed + 1")
 
     file.run(insert, 5.0, write=True)
-    assert experiment._store.record("one").seed == experiment.record.seed + 2
+    assert experiment.synced.store.record("one").seed == experiment.record.seed + 2
 
 
 def test_a_signal_handler_that_closes_and_ends():
@@ -287,4 +288,4 @@ def test_a_signal_handler_that_closes_and_ends():
         raise SystemExit
 
     with pytest.raises(SystemExit):
-        experiment._store._file.run(closed, 5.0, write=True)
+        experiment.synced.store._file.run(closed, 5.0, write=True)

@@ -33,7 +33,7 @@ def test_a_file_of_an_older_version_opens(path):
     assert rolf.list_experiments(url) == ["old"]
     experiment = rolf.open_experiment(url, "old")
     status = experiment.status()
-    assert (status.asked, status.told, status.waiting) == (2, 1, 1)
+    assert (status.asked, status.told, status.pending) == (2, 1, 1)
     assert status.arms[2].estimate == 0.75
     experiment.tell("cafe0123-2", 0.5)
     with pytest.raises(AlreadyTold):
@@ -99,7 +99,7 @@ def test_tables_of_an_older_version_open_in_postgresql(version):
     url = postgres_url()
     experiment = create_experiment(url, policy="ucb")
     play(experiment, 30)
-    waiting = experiment.ask(2)
+    waiting = experiment.ask_many(2)
     before = current_state(experiment)
     today = layout_of(url)
     with psycopg.connect(url, autocommit=True) as connection:
@@ -128,7 +128,7 @@ def check_newer_rows(experiment, waiting):
     for _ in range(2):
         experiment.learn([0, 1], [1.0, 1.0])
     assert experiment.status().history == 4
-    assert experiment.ask(key="again") == experiment.ask(key="again")
+    assert experiment.ask(idempotency_key="again") == experiment.ask(idempotency_key="again")
     assert current_state(experiment) == folded_state(experiment)
 
 

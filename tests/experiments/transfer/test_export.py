@@ -18,6 +18,7 @@ from rolf.experiments.roster import Roster
 from rolf.experiments.storage.contract import DECISION, REWARD, Row
 from rolf.experiments.transfer.export import export_log, import_log
 from rolf.logs.log import read_log
+from rolf.testing.experiments import roster_of, rows_of
 from rolf.testing.storage import (
     create_experiment,
     current_state,
@@ -30,7 +31,7 @@ from support.helpers import FEATURES, LETTERS
 
 def contents(experiment):
     """The log without what is the database's own: sequence numbers and blanks in JSON."""
-    rows = [row._replace(seq=0) for row in experiment.log()]
+    rows = [row._replace(seq=0) for row in rows_of(experiment)]
     return [row._replace(features=row.features and json.loads(row.features)) for row in rows]
 
 
@@ -38,7 +39,7 @@ def contents(experiment):
 @pytest.mark.parametrize("policy", ["rolf-ridge", "rolf-bayes", "rolf-varying", "lints"])
 def test_an_exported_log_is_imported_unchanged(url, policy, kind, tmp_path):
     experiment = create_experiment(url, policy=policy)
-    waiting = experiment.ask(4, **round_features(experiment))
+    waiting = experiment.ask_many(4, **round_features(experiment))
     play(experiment, 20)
     experiment.tell(waiting[1], 3.0)
     file = tmp_path / f"log.{kind}"
@@ -47,8 +48,8 @@ def test_an_exported_log_is_imported_unchanged(url, policy, kind, tmp_path):
     again = import_log(url, "again", file, **settings)
     assert contents(again) == contents(experiment)
     assert current_state(again).state == folded_state(experiment).state
-    assert again.status().waiting == 3
-    one, two = (each.ask(8, **round_features(each)) for each in (experiment, again))
+    assert again.status().pending == 3
+    one, two = (each.ask_many(8, **round_features(each)) for each in (experiment, again))
     assert [each.id for each in one] == [each.id for each in two]
     assert [each.arm for each in one] == [each.arm for each in two]
     again.tell(waiting[0].id, 1.0)
@@ -95,7 +96,7 @@ def test_a_log_of_ids_arms_and_rewards_is_enough(tmp_path):
     file = tmp_path / "log.csv"
     file.write_text("id,arm,reward\nt-3,2,0.5\nt-1,0,1.5\nt-2,1,\nt-4,0,2.5\n")
     experiment = import_log("memory://few", "x", file, features=FEATURES, policy="ucb")
-    order = [(row.kind, row.number) for row in experiment.log()]
+    order = [(row.kind, row.number) for row in rows_of(experiment)]
     assert order == [
         (DECISION, 1),
         (REWARD, 1),
@@ -105,7 +106,7 @@ def test_a_log_of_ids_arms_and_rewards_is_enough(tmp_path):
         (DECISION, 4),
         (REWARD, 4),
     ]
-    assert [row.greedy for row in experiment.log() if row.kind == DECISION] == [0, 1, 2, 0]
+    assert [row.greedy for row in rows_of(experiment) if row.kind == DECISION] == [0, 1, 2, 0]
     arms = experiment.status().arms
     assert [arm.told for arm in arms[:3]] == [2, 0, 1]
     assert [arm.estimate for arm in arms[:3]] == [2.0, 0.0, 0.5]
@@ -123,7 +124,7 @@ def test_names_of_several_types_are_exported_as_text(tmp_path):
     assert pq.read_table(file).column("arm").to_pylist() == ["2", "four"]
     again = import_log(url, "again", file)
     assert contents(again) == contents(experiment)
-    assert again.roster().arms.labels == experiment.roster().arms.labels
+    assert roster_of(again).arms.labels == roster_of(experiment).arms.labels
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -131,13 +132,13 @@ def test_names_of_several_types_are_exported_as_text(tmp_path):
 def test_arms_named_by_numbers_are_imported_as_they_were(names, kind, tmp_path):
     arms = pandas.DataFrame(FEATURES[:3], index=pandas.Index(names, dtype=object))
     experiment = create_experiment("memory://named", uuid.uuid4().hex, features=arms, policy="ucb")
-    experiment.tell_many({decision.id: 1.0 for decision in experiment.ask(9)})
+    experiment.tell_many({decision.id: 1.0 for decision in experiment.ask_many(9)})
     file = tmp_path / f"log.{kind}"
     export_log(experiment, file)
     settings = {} if kind == "parquet" else {"features": arms, "policy": "ucb"}
     again = import_log("memory://named", uuid.uuid4().hex, file, **settings)
     assert contents(again) == contents(experiment)
-    assert again.roster().arms.labels == names
+    assert roster_of(again).arms.labels == names
 
 
 def test_names_that_are_the_same_as_text_are_refused():
@@ -172,10 +173,10 @@ def test_a_log_is_imported_with_its_arms(tmp_path):
     url = "memory://travel"
     experiment = create_experiment(url, features=LETTERS, policy="ucb", reward_after=10.0)
     now = 0.0
-    experiment._now = lambda: now
+    experiment.synced.now = lambda: now
     for _ in range(20):
         experiment.tell(experiment.ask(), 1.0)
-    waiting = experiment.ask(3)
+    waiting = experiment.ask_many(3)
     now += 20.0
     experiment.status()
     experiment.tell(waiting[0], 2.0)
@@ -191,7 +192,9 @@ def test_a_log_is_imported_with_its_arms(tmp_path):
     assert status.defaults == 2
     assert [each.arm for each in status.arms] == [*"abcdef", "new"]
     assert [each.active for each in status.arms] == [True, False] + [True] * 5
-    assert np.allclose(again._replica.state.belief.sums, experiment._replica.state.belief.sums)
+    assert np.allclose(
+        again.synced.replica.state.belief.sums, experiment.synced.replica.state.belief.sums
+    )
     other = import_log(url, "other", file, policy="rolf-ridge", seed=9)
     assert other.policy == "rolf-ridge"
     with pytest.raises(InvalidArgument, match="default_reward"):

@@ -11,6 +11,7 @@ import pytest
 import rolf
 from cli.test_experiments import files  # noqa: F401
 from rolf.errors import DifferentExperiment, InvalidArgument
+from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, current_state, folded_state
 from support.commands import run
 from support.helpers import LETTERS, in_processes, make
@@ -81,7 +82,7 @@ def test_a_context_is_stored_once_and_is_exact_after_a_restart(url, name):
         else:
             experiment.tell(decision, reward)
         tables.tell(other, reward)
-    for row in experiment.log():
+    for row in rows_of(experiment):
         assert json.loads(row.features).keys() == {"context"}
         assert len(json.loads(row.features)["context"]) == 2
     estimates = experiment.estimates(context=WHO)
@@ -117,7 +118,7 @@ def test_contexts_are_exported_and_imported(tmp_path, kind):
         options = {"context": NAMES}
         settings = {"features": LETTERS, "policy": "rolf-bayes-varying", "options": options}
     again = rolf.import_log(url, "again", file, **settings)
-    assert [row.features for row in again.log()] == [row.features for row in experiment.log()]
+    assert [row.features for row in rows_of(again)] == [row.features for row in rows_of(experiment)]
     assert (again.estimates(context=WHO) == experiment.estimates(context=WHO)).all()
     if kind == "csv":
         frame.drop(columns="context_age").to_csv(file, index=False)
@@ -140,7 +141,7 @@ def test_arms_come_history_is_learned_and_rewards_are_corrected_in_contexts(url)
     decision = experiment.ask(context=[1.0, 1.0], available=["g"])
     experiment.tell(decision, 1e7)
     experiment.correct(decision, 1.0, "a slip")
-    slate = experiment.ask(3, context=[1.0, 2.0], distinct=True)
+    slate = experiment.ask_many(3, context=[1.0, 2.0], distinct=True)
     experiment.tell_many({each.id: 0.0 for each in slate})
     with pytest.raises(InvalidArgument, match="retire the arm and add another"):
         experiment.update_features({"a": [1.0, 2.0, 3.0]})
@@ -177,7 +178,7 @@ def test_what_a_context_is_good_for():
         experiment.tell(decision, liked + 0.1 * rng.standard_normal())
     assert experiment.rank(context={"young": 1.0}) == ["run", "read"]
     assert experiment.rank(context={"young": 0.0}) == ["read", "run"]
-    assert experiment.best(context={"young": 1.0})["run"] > 0.95
+    assert experiment.probability_best(context={"young": 1.0})["run"] > 0.95
 
 
 @pytest.mark.parametrize(

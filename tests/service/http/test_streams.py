@@ -29,7 +29,7 @@ def long_log(url):
     """An experiment with a long log."""
     short = create_experiment(url, "short", policy="ucb")
     rows = [decision_row(number) for number in range(1, LONG + 1)]
-    fill_experiment(short._store, short.record._replace(name="long", tag="long"), rows)
+    fill_experiment(short.synced.store, short.record._replace(name="long", tag="long"), rows)
     short.close()
 
 
@@ -81,13 +81,13 @@ def test_a_log_of_an_experiment_that_is_deleted_meanwhile(monkeypatch, caplog, n
 def test_a_log_whose_decisions_are_being_deleted(monkeypatch):
     experiment = create_experiment(make_url("sqlite"), policy="ucb")
     play(experiment, 5)
-    find = experiment._store.find
+    find = experiment.synced.store.find
 
     def find_after_deletion(*arguments):
         delete_decisions(experiment)
         return find(*arguments)
 
-    monkeypatch.setattr(experiment._store, "find", find_after_deletion)
+    monkeypatch.setattr(experiment.synced.store, "find", find_after_deletion)
     with pytest.raises(UnknownExperiment):
         list(stream_log(experiment, "jsonl"))
 
@@ -117,8 +117,8 @@ def test_a_bug_is_no_news_for_clients(monkeypatch, caplog):
         def broken(*_, **__):
             raise ZeroDivisionError("rolf_secret in /etc/shadow")
 
-        monkeypatch.setattr("rolf.experiments.experiment.Experiment.arms", broken)
-        monkeypatch.setattr("rolf.experiments.experiment.Experiment.serve_each", broken)
+        monkeypatch.setattr("rolf.experiments.experiment.Experiment.arm_table", broken)
+        monkeypatch.setattr("rolf.experiments.experiment.Experiment.submit", broken)
         for answer in (client.get("/v1/experiments/one/arms"), client.ask()):
             problem(answer, 500, "internal")
             assert "shadow" not in answer.text

@@ -120,7 +120,7 @@ def test_nothing_is_shown_when_nothing_waits(watch, experiment):
 
 
 def test_older_ones_are_counted(watch, experiment):
-    asked = experiment.ask(1_013)
+    asked = experiment.ask_many(1_013)
     page = watch()
     summary(page).click()
     await_ids(page, asked[:-11:-1])
@@ -131,7 +131,7 @@ def test_older_ones_are_counted(watch, experiment):
     experiment.tell_many([(each, 1.0) for each in asked[1_003:]])
     await_ids(page, [asked[1_002]])
     assert text_of(page, "waitingRest") == ""
-    experiment.tell_many([(each, 1.0) for each in experiment.ask(1_000)])
+    experiment.tell_many([(each, 1.0) for each in experiment.ask_many(1_000)])
     page.get_by_text("1 decision, older than the latest 1,000", exact=True).wait_for()
     assert page.locator(".waiting table").is_hidden()
 
@@ -139,7 +139,7 @@ def test_older_ones_are_counted(watch, experiment):
 def test_how_long_they_have_waited(watch, experiment):
     now = time.time()
     for seconds in (3 * 86_400 + 50, 2 * 3_600 + 50, 5 * 60 + 5, 20, -3_600):
-        experiment._now = lambda seconds=seconds: now - seconds
+        experiment.synced.now = lambda seconds=seconds: now - seconds
         experiment.ask()
     page = watch()
     summary(page).click()

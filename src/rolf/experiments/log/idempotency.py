@@ -26,7 +26,7 @@ class Request:
     def __init__(self, key: Any, *, available: Any = None, **others: Any) -> None:
         good = isinstance(key, str) and key and key.isprintable() and is_text(key)
         if not good or len(key) > MAX_KEY:
-            raise InvalidArgument("key", key, f"some text, up to {MAX_KEY} characters")
+            raise InvalidArgument("idempotency_key", key, f"some text, up to {MAX_KEY} characters")
         self.key = _digest(key)
         arguments = {**others, "available": _in_order(available)}
         try:

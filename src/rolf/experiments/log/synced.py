@@ -51,6 +51,7 @@ class LiveReplica:
     def __init__(self, store: Store, record: Record, *, new: bool) -> None:
         self.store = store
         self.record = record
+        self.now = store.now  # seconds since 1970
         self.snapshot_upto = 0  # the last row that the latest known snapshot covers
         self.rows_since_snapshot = 0
         self._contended = False  # whether others have been writing

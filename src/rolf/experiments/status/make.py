@@ -112,7 +112,7 @@ def status_from(
         asked=asked,
         told=told,
         defaults=view.defaults,
-        waiting=asked - told - view.defaults,
+        pending=asked - told - view.defaults,
         model=model,
         notes=notes,
         arms=[

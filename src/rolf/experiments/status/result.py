@@ -65,7 +65,7 @@ class Status:
         asked: decisions so far.
         told: rewards told.
         defaults: decisions that count with the default reward.
-        waiting: decisions without a reward.
+        pending: decisions without a reward.
         model: of the rewards, from which intervals and probabilities follow: "real", "binary" or
             "counts"; None if there is none.
         notes: what a user should know about it.
@@ -87,7 +87,7 @@ class Status:
     asked: int
     told: int
     defaults: int
-    waiting: int
+    pending: int
     model: str | None
     notes: list[str]
     arms: list[ArmStatus]

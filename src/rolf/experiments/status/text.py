@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def head(status: Status) -> str:
     return (
         f"{status.name}: {status.policy}; {status.asked} asked, {status.told} told, "
-        f"{status.waiting} waiting"
+        f"{status.pending} pending"
         + (f", {status.defaults} by default" if status.defaults else "")
         + (f"; {counted(status.history, 'round')} of history" if status.history else "")
         + ("; paused" if status.paused else "")

@@ -32,6 +32,7 @@ from rolf.experiments.storage.contract import (
     HISTORY,
     REWARD,
     Row,
+    log_rows,
 )
 from rolf.experiments.transfer.log_additions import corrections_text, history_data, history_rows
 from rolf.experiments.transfer.log_files import (
@@ -81,7 +82,7 @@ def export_log(experiment: Experiment, path: str | Path) -> int:
     record = experiment.record
     logged, roster, histories = _collect(experiment)
     corrected = any(each.corrections for each in logged)
-    policy = experiment._replica.policy
+    policy = experiment.synced.replica.policy
     columns = columns_of(logged, policy, roster, record.tag, corrections=corrected)
     if not all(_is_plain(label) for label in roster.arms.labels):
         columns |= {name: list(map(str, columns[name])) for name in ("arm", "greedy", "pseudo")}
@@ -129,7 +130,7 @@ def _for_spreadsheets(table: Any) -> Any:
 def _collect(experiment: Experiment) -> tuple[list[Logged], Roster, list[tuple[int, Row]]]:
     """The decisions with their rewards, the roster at the end of the log, and history."""
     roster = Roster.loads(experiment.record.features)
-    rows = experiment.log()
+    rows = [Row(*row) for row in log_rows(experiment.synced.store, experiment.record)]
     for row in rows:
         if row.kind == CHANGE:
             roster = roster.changed(row.details)

@@ -80,8 +80,9 @@ def import_history(
     if roster is None or name in list_experiments(url):
         experiment = open_experiment(url, name, features=features, **given)
         try:
-            now = experiment._replica.policy
-            file = _File(path, arm, reward, experiment.roster().arms, now.context)
+            with experiment.current(defaults=False) as known:
+                now, roster = known.policy, known.roster
+            file = _File(path, arm, reward, roster.arms, now.context)
             past = file.read(now, skip_unknown, progress)
 
             def same_arms(replica: Replica) -> Past:

@@ -1,6 +1,7 @@
 """A log as a stream of lines, a part at a time, however long it is.
 
-The lines have the columns of an exported log, and ``corrections`` always.
+Lines of JSON are decisions as ``LoggedDecision.to_dict`` gives them; CSV has the columns of an
+exported log, and ``corrections`` always.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rolf.experiments.experiment import Experiment
+from rolf.experiments.log.decisions import LoggedDecision, logged_decisions
 from rolf.experiments.storage.contract import DECISION, Row, check_exists, check_follows
 from rolf.experiments.transfer.export import columns_of, joined
 from rolf.text import harmless
@@ -19,9 +21,9 @@ from rolf.text import harmless
 
 def stream_log(experiment: Experiment, format: str) -> Iterator[str]:
     """The decisions made so far with their rewards: JSON lines, or CSV with a header."""
-    with experiment._current() as replica:
+    with experiment.current() as replica:
         policy, roster, last = replica.policy, replica.roster, replica.last
-    record, store = experiment.record, experiment._store
+    record, store = experiment.record, experiment.synced.store
     header = True
     after = 0
     while after < last or header:
@@ -33,8 +35,11 @@ def stream_log(experiment: Experiment, format: str) -> Iterator[str]:
         found = sorted(Row(*row) for row in store.find(record.id, numbers))
         if sum(row.kind == DECISION for row in found) < len(numbers):
             check_exists(store, record)
-        columns = columns_of(joined(found), policy, roster, record.tag, corrections=True)
-        yield _csv(columns, header) if format == "csv" else _json(columns)
+        if format == "csv":
+            columns = columns_of(joined(found), policy, roster, record.tag, corrections=True)
+            yield _csv(columns, header)
+        else:
+            yield _json(logged_decisions(found, record, roster, policy.context))
         header = False
         after += len(rows)
         if not rows:
@@ -42,9 +47,8 @@ def stream_log(experiment: Experiment, format: str) -> Iterator[str]:
     check_exists(store, record)
 
 
-def _json(columns: dict[str, list[Any]]) -> str:
-    lines = zip(*columns.values(), strict=True)
-    return "".join(json.dumps(dict(zip(columns, line, strict=True))) + "\n" for line in lines)
+def _json(decisions: list[LoggedDecision]) -> str:
+    return "".join(json.dumps(each.to_dict()) + "\n" for each in decisions)
 
 
 def _csv(columns: dict[str, list[Any]], header: bool) -> str:

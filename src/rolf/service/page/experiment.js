@@ -158,7 +158,7 @@ export function showExperiment(main, app, name) {
 const sameCounts = (status, { asked, told, waiting, paused, arms }) =>
   status.asked === asked &&
   status.told === told &&
-  status.waiting === waiting &&
+  status.pending === waiting &&
   status.paused === paused &&
   status.arms.filter(({ active }) => active).length === arms;
 
@@ -172,7 +172,7 @@ function notesOf({ paused }, { notes }) {
 }
 
 function showTiles(parts, status, { default_reward, reward_after }) {
-  const { best, asked, told, waiting, defaults, history } = status;
+  const { best, asked, told, pending: waiting, defaults, history } = status;
   const learned = told + defaults + history > 0;
   setText(parts.best, best && learned ? briefly(best.arm) : NONE);
   const unknown = best

@@ -18,7 +18,7 @@ router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}/arms")
 @router.get("", response_model=ArmsShown, openapi_extra=needs("read"))
 def list_arms(caller: Calling, name: str) -> Response:
     """All arms, retired ones included, with their features as numbers."""
-    arms = caller.experiment(name).arms()
+    arms = caller.experiment(name).arm_table()
     return answer({"arms": [asdict(arm) for arm in arms]})
 
 

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
 
-from rolf.experiments.asking import Asking
-from rolf.experiments.telling import Telling
+from rolf.experiments import batch
 from rolf.service.dependencies import Caller, Calling, Route, needs
 from rolf.service.http.answers import answer
 from rolf.service.http.errors import Problem
@@ -43,17 +42,17 @@ async def ask(
     if wanted.features is not None and wanted.n is not None and wanted.n > 1:
         stored = wanted.n * sum(map(len, wanted.features))  # by each decision
         check_size(caller, stored, "numbers in the features of all decisions", 1_000)
-    asking = Asking(
+    asked = batch.Ask(
         wanted.n or 1,
-        wanted.available,
+        available=wanted.available,
         features=wanted.features,
         context=wanted.context,
         distinct=wanted.distinct,
-        key=idempotency_key,
+        idempotency_key=idempotency_key,
     )
-    await caller.service.batcher.submit(name, asking, caller)
-    caller.service.metrics.decisions.inc(asking.new)
-    return answer({"decisions": [decision.to_dict() for decision in asking.decisions]})
+    await caller.service.batcher.submit(name, asked, caller)
+    caller.service.metrics.decisions.inc(asked.new)
+    return answer({"decisions": [decision.to_dict() for decision in asked.result()]})
 
 
 @router.post("/tell", response_model=Recorded, openapi_extra=needs("decide"))
@@ -61,10 +60,10 @@ async def tell(caller: Calling, name: str, told: OneOrMany) -> Response:
     """Tell the rewards of decisions, all or none; telling the same again changes nothing."""
     rewards = told.rewards if isinstance(told, ToldMany) else [told]
     check_size(caller, len(rewards), "rewards")
-    telling = Telling([(each.id, each.reward) for each in rewards])
-    await caller.service.batcher.submit(name, telling, caller)
-    caller.service.metrics.rewards.inc(telling.new)
-    return answer({"told": len(telling.numbered), "new": telling.new})
+    told_now = batch.Tell([(each.id, each.reward) for each in rewards])
+    await caller.service.batcher.submit(name, told_now, caller)
+    caller.service.metrics.rewards.inc(told_now.new)
+    return answer({"told": len(told_now.numbered), "new": told_now.new})
 
 
 @router.post("/correct", response_model=Corrected, openapi_extra=needs("admin"))

@@ -115,7 +115,7 @@ def resume(caller: Calling, name: str) -> Response:
 
 def summary(experiment: Experiment) -> dict[str, Any]:
     """An experiment in a list."""
-    with experiment._current() as replica:
+    with experiment.current() as replica:
         asked, told, roster = sum(replica.asked), sum(replica.told), replica.roster
         waiting = asked - told - replica.defaults
     record = experiment.record
@@ -134,10 +134,12 @@ def summary(experiment: Experiment) -> dict[str, Any]:
 def details(experiment: Experiment) -> dict[str, Any]:
     """An experiment by itself."""
     record = experiment.record
+    with experiment.current() as replica:
+        columns = replica.roster.arms.columns
     return {
         **summary(experiment),
         "options": json.loads(record.options),
-        "columns": experiment.roster().arms.columns,
+        "columns": columns,
         "seed": record.seed,
         "default_reward": record.default_reward,
         "reward_after": record.reward_after,

@@ -12,10 +12,10 @@ from rolf.diagnosis import diagnose
 from rolf.errors import ExperimentError, InvalidArgument
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.roster import Roster
+from rolf.experiments.status.pending import LATEST
 from rolf.experiments.status.result import Status
 from rolf.experiments.status.timeline import read_outcomes
 from rolf.experiments.storage.contract import log_rows
-from rolf.experiments.waiting import LATEST
 from rolf.service.dependencies import Calling, Route, needs
 from rolf.service.http.answers import answer
 from rolf.service.schemas.requests import Estimates, Question
@@ -72,7 +72,7 @@ def _known(value: float | None) -> float:
 
 def _label(experiment: Experiment, text: str) -> Any:
     """An arm whose name is given as text but may be a number: 1.0 or, as browsers write it, 1."""
-    for label in experiment.roster().arms.labels:
+    for label in experiment.arms:
         if text == str(label) or (isinstance(label, float) and text == f"{label:.17g}"):
             return label
     raise InvalidArgument("control", text, "the name of an arm")
@@ -89,7 +89,7 @@ def waiting(
 
     experiment = caller.experiment(name)
     found = caller.service.results.get(
-        ("waiting", name, experiment.record.tag, most), lambda: experiment.waiting(most)
+        ("waiting", name, experiment.record.tag, most), lambda: experiment.pending(most)
     )
     decisions = [decision._asdict() for decision in found.decisions]
     return answer({**found._asdict(), "decisions": decisions})
@@ -142,11 +142,11 @@ def diagnosis(
 
 
 def _diagnosis(experiment: Experiment, level: float) -> dict[str, Any]:
-    with experiment._current() as replica:
+    with experiment.current() as replica:
         policy, roster, last = replica.policy, replica.roster, replica.last
     if policy.varying and policy.context is None:
         raise ExperimentError("features come with every ask, so arms have none to judge")
-    rows = log_rows(experiment._store, experiment.record, 0, last)
+    rows = log_rows(experiment.synced.store, experiment.record, 0, last)
     outcomes = read_outcomes(Roster.loads(experiment.record.features), rows)
     known = ~np.isnan(outcomes.rewards)
     if not known.any():

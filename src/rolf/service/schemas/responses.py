@@ -66,7 +66,7 @@ class StatusShown(BaseModel):
     asked: int
     told: int
     defaults: int
-    waiting: int
+    pending: int
     model: str | None
     notes: list[str]
     arms: list[ArmStatusShown]

@@ -1,4 +1,4 @@
-"""The decisions of an experiment that wait for a reward."""
+"""The decisions of an experiment that are pending: their rewards have not come yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rolf.experiments.storage.contract import DECISION, DEFAULT, REWARD, Row, ch
 LATEST, AT_A_TIME = 1_000, 100
 
 
-class WaitingDecision(NamedTuple):
+class PendingDecision(NamedTuple):
     """A decision without a reward.
 
     Attributes:
@@ -29,57 +29,57 @@ class WaitingDecision(NamedTuple):
     asked_at: float
 
 
-class Waiting(NamedTuple):
+class Pending(NamedTuple):
     """The latest decisions without a reward.
 
     Attributes:
         decisions: the latest first.
         total: how many decisions have no reward; those that are not listed are older.
         looked_at: how many of the latest decisions were looked at; ``decisions`` has all of them
-            that wait.
+            that are pending.
     """
 
-    decisions: list[WaitingDecision]
+    decisions: list[PendingDecision]
     total: int
     looked_at: int
 
 
-class Waits(Part):
+class PendingDecisions(Part):
     """The part of an experiment that knows which decisions have no reward."""
 
-    def waiting(self, most: int = 100) -> Waiting:
+    def pending(self, limit: int = 100) -> Pending:
         """The latest decisions without a reward, not even the default one, the latest first.
 
         However long the log is, only the latest 1,000 decisions are looked at.
 
         Args:
-            most: how many to list; at most 1,000.
+            limit: how many to list; at most 1,000.
         """
-        most = whole("most", most, 1, LATEST)
-        with self._current() as replica:
+        limit = whole("limit", limit, 1, LATEST)
+        with self.current() as replica:
             last, issued, labels = replica.last, replica.issued, replica.roster.arms.labels
             total = sum(replica.asked) - sum(replica.told) - replica.defaults
-        wanted, looked_at = min(most, total), 0
-        decisions: list[WaitingDecision] = []
+        wanted, looked_at = min(limit, total), 0
+        decisions: list[PendingDecision] = []
         numbers = range(issued, max(issued - LATEST, 0), -1)
         while len(decisions) < wanted and looked_at < len(numbers):
             part = numbers[looked_at : looked_at + AT_A_TIME]
             found = self._unrewarded(part, last)[: wanted - len(decisions)]
             decisions += [
-                WaitingDecision(
+                PendingDecision(
                     self._record.decision_id(row.number), labels[row.arm], row.probability, row.time
                 )
                 for row in found
             ]
             full = len(decisions) == wanted
             looked_at = numbers.index(found[-1].number) + 1 if full else looked_at + len(part)
-        return Waiting(decisions, total, looked_at)
+        return Pending(decisions, total, looked_at)
 
     def _unrewarded(self, numbers: Sequence[int], upto: int) -> list[Row]:
         """The decisions that had no reward when the log ended with this row, the latest first."""
-        rows = [Row(*values) for values in self._store.find(self._record.id, numbers)]
+        rows = [Row(*values) for values in self.synced.store.find(self._record.id, numbers)]
         if not rows:
-            check_exists(self._store, self._record)
+            check_exists(self.synced.store, self._record)
         rows = [row for row in rows if row.seq <= upto]
         rewarded = {row.number for row in rows if row.kind in (REWARD, DEFAULT)}
         found = [row for row in rows if row.kind == DECISION and row.number not in rewarded]
