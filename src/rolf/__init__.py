@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from rolf import diagnosis, environments, parallel, theory
     from rolf.arms.reading import read_arms
     from rolf.augment import Augmentation
-    from rolf.client.connect import Service, connect
+    from rolf.client.connect import connect
     from rolf.client.experiment import RemoteExperiment
     from rolf.errors import RolfError, RolfWarning
     from rolf.evaluation.replay import replay
@@ -68,7 +68,6 @@ _HOMES = {
     "RoLFVarying": "rolf.policies.rolf_varying",
     "RolfError": "rolf.errors",
     "RolfWarning": "rolf.errors",
-    "Service": "rolf.client.connect",
     "Status": "rolf.experiments.status.result",
     "Sweep": "rolf.sweeps.result",
     "backup": "rolf.experiments.transfer.backup",
@@ -120,7 +119,6 @@ __all__ = [
     "RoLFVarying",
     "RolfError",
     "RolfWarning",
-    "Service",
     "Status",
     "Sweep",
     "__version__",

@@ -254,7 +254,7 @@ def test_experiments_are_listed_created_and_deleted(service, running):
 
 
 def test_pages_of_a_long_list(service, monkeypatch):
-    monkeypatch.setattr("rolf.client.connect.PAGE", 2)
+    monkeypatch.setattr("rolf.client.database.PAGE", 2)
     names = {new(service, policy="ucb").name for _ in range(5)}
     found = [each.name for each in service.experiments()]
     assert found == sorted(found)

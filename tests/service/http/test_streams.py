@@ -16,7 +16,7 @@ from rolf.experiments.transfer.backup import fill_experiment
 from rolf.experiments.transfer.streaming import stream_log
 from rolf.policies import warm
 from rolf.service import settings
-from rolf.service.http.logging import _is_news
+from rolf.service.http.logging import is_news
 from rolf.testing.storage import create_experiment, decision_row, play
 from support.helpers import delete_decisions
 from support.served import problem, service, wait_until
@@ -73,7 +73,7 @@ def test_a_log_of_an_experiment_that_is_deleted_meanwhile(monkeypatch, caplog, n
         else:
             with pytest.raises(httpx.RemoteProtocolError):  # nobody takes it for the whole log
                 client.get(place)
-    lines = [each for each in caplog.records if each.levelname != "INFO" and _is_news(each)]
+    lines = [each for each in caplog.records if each.levelname != "INFO" and is_news(each)]
     assert [each.msg for each in lines] == ["cut off"] * (parts == 3)
     assert not any(each.exc_info for each in lines)
 

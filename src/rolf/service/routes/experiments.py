@@ -51,7 +51,7 @@ def list_experiments(
         except RolfError:  # deleted just now, or damaged
             record = experiments.store.record(name)
             if record is not None:
-                unknowns = dict.fromkeys(("paused", "arms", "asked", "told", "waiting"))
+                unknowns = dict.fromkeys(("paused", "arms", "asked", "told", "pending"))
                 about = {"name": name, "policy": record.policy, "created": record.created}
                 found.append({**about, **unknowns})
     return answer({"experiments": found, "next": names[limit - 1] if names[limit:] else None})
@@ -117,7 +117,7 @@ def summary(experiment: Experiment) -> dict[str, Any]:
     """An experiment in a list."""
     with experiment.current() as replica:
         asked, told, roster = sum(replica.asked), sum(replica.told), replica.roster
-        waiting = asked - told - replica.defaults
+        pending = asked - told - replica.defaults
     record = experiment.record
     return {
         "name": record.name,
@@ -127,7 +127,7 @@ def summary(experiment: Experiment) -> dict[str, Any]:
         "arms": sum(roster.active),
         "asked": asked,
         "told": told,
-        "waiting": waiting,
+        "pending": pending,
     }
 
 
