@@ -1,6 +1,6 @@
 # make run        the environment, the install, and the main job: results into out/
 # make test       the environment, the install, and every check that ends in five minutes
-# make test-slow  the tests that take longer, some of them with bounds checks in compiled code
+# make test-slow  the tests that take longer, and compiled code again with its bounds checked
 # make soak       ten minutes of decisions over HTTP, and whether the server's memory stays flat
 # make docs       every figure of the documentation again, then the site, in site/
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -17,12 +17,12 @@ test: lint types imports unit
 
 test-slow: $(INSTALLED)
 	$(BIN)/rolf compile
-	$(BIN)/pytest -n 2 -m slow --ignore tests/policies/state/test_damaged_states.py
+	$(BIN)/pytest -n 2 -m "slow and not compiled"
 	$(MAKE) bounds
 
-# Everything that runs compiled code of estimators and policies, slow tests included, where
-# reading beyond the end of an array is an error. Numba does not tell such code from any other in
-# its cache, so it has a folder of its own.
+# All tests that run compiled code of estimators and policies, slow ones included, with bounds
+# checked: reading beyond the end of an array is an error. Numba's cache does not tell such code
+# from any other, so it gets a folder of its own.
 CHECKED := NUMBA_BOUNDSCHECK=1 ROLF_CACHE_DIR=$(CURDIR)/.venv/checked-code
 
 bounds: $(INSTALLED)

@@ -90,9 +90,9 @@ def play(policy: str, problem: Problem, rounds: int, seed: int) -> tuple[Any, An
         options = {"rewards": "binary"} if policy == BINARY else {}
         build: Any = policy_class("rolf-bayes" if policy == BINARY else policy)
         regret = np.empty(rounds)
-        loop = ready_loop(build, problem, options)
+        player = build(problem.features, seed=seed, **options)
         noise = np.random.default_rng([seed, 1])
-        play_policy(build(problem.features, seed=seed, **options), problem, noise, regret, loop)
+        play_policy(player, problem, noise, regret, ready_loop(player, problem, options))
         gaps = problem.means.max() - problem.means
         order = np.argsort(gaps)
         borders = 0.5 * (gaps[order][1:] + gaps[order][:-1])

@@ -10,7 +10,7 @@ system whose chances change all the time. Then, each in a process of its own and
 * codes: the same, but the names of the arms come as codes, which is the fastest way to read them;
 * replay: ``rolf.replay`` of a rule by ips, snips and dr;
 * diagnose: ``rolf.diagnosis.diagnose_log``;
-* import: ``rolf import`` of the log as history from before an experiment.
+* import: ``rolf import`` of the log by a new experiment.
 
 Times are the best of several turns, in the same process after a first call that loads libraries.
 The last column is the largest amount of memory that the process has held at any time.
@@ -106,18 +106,12 @@ def diagnose(folder: Path) -> None:
     rolf.diagnosis.diagnose_log(folder / "arms.csv", folder / "log")
 
 
-def import_history(folder: Path) -> None:
-    from rolf.experiments.transfer.learn_file import import_history
+def import_log(folder: Path) -> None:
+    from rolf.experiments.database import create_from_file
 
-    database = tempfile.mktemp(suffix=".db", dir=folder)
-    import_history(
-        f"sqlite:///{database}",
-        "e",
-        folder / "log",
-        arm="arm",
-        reward="reward",
-        features=str(folder / "arms.csv"),
-    ).experiment.close()
+    url = f"sqlite:///{tempfile.mktemp(suffix='.db', dir=folder)}"
+    arms = str(folder / "arms.csv")
+    create_from_file(url, "e", folder / "log", "arm", "reward", features=arms)[0].close()
 
 
 FUNCTIONS: dict[str, Callable[[Path], None]] = {
@@ -125,7 +119,7 @@ FUNCTIONS: dict[str, Callable[[Path], None]] = {
     "codes": read_codes,
     "replay": replay,
     "diagnose": diagnose,
-    "import": import_history,
+    "import": import_log,
 }
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from rolf.environments import Problem, VaryingProblem, paper, synthetic, varying
 from rolf.environments.problem import DescribedFamily, look
-from rolf.simulation.simulate import draw_problem
+from rolf.simulation.runs import draw_problem
 from rolf.types import FloatArray, Seed
 
 NOISES = (0.04, 0.1, 0.5)

@@ -25,7 +25,7 @@ import rolf
 import rolf.parallel
 from rolf.parallel import completed
 from rolf.simulation.entries import read_policies
-from rolf.simulation.simulate import Game
+from rolf.simulation.runs import Runs
 
 ROUNDS = 1200
 FAMILY = rolf.environments.paper()
@@ -52,12 +52,12 @@ class Greedy:
         self.sums[decision] += reward
 
 
-def game_of(policy: Any) -> Game:
+def runs_of(policy: Any) -> Runs:
     """The runs of one policy, at the last round only."""
     entries = read_policies({"policy": policy})
     needs_varying = getattr(entries[0].build, "name", "") in varying_only()
     problem = VARYING if needs_varying else FAMILY
-    return Game(entries, problem, 0, np.array([ROUNDS]), compiled=True)
+    return Runs(entries, problem, 0, np.array([ROUNDS]))
 
 
 @functools.cache
@@ -83,23 +83,23 @@ def run_all(function: Callable[[Any], Any], tasks: Any, backend: str, jobs: int)
 
 def runs_per_second(policy: Any, least: float) -> float:
     """Played for at least some seconds."""
-    game = game_of(policy)
-    game.play((0, 0))
-    runs, started = 0, time.process_time()
-    while (taken := time.process_time() - started) < least or not runs:
-        runs += 1
-        game.play((0, runs))
-    return runs / taken
+    runs = runs_of(policy)
+    runs.play((0, 0))
+    count, started = 0, time.process_time()
+    while (taken := time.process_time() - started) < least or not count:
+        count += 1
+        runs.play((0, count))
+    return count / taken
 
 
 def efficiency(policy: Any, backend: str, rate: float, repeats: int = 8) -> float:
     """The time of about two seconds of runs on one core over twice that on two."""
-    game, tasks = game_of(policy), [(0, run) for run in range(int(2.0 * rate))]
+    runs, tasks = runs_of(policy), [(0, run) for run in range(int(2.0 * rate))]
     best = {1: np.inf, 2: np.inf}
-    run_all(game.play, tasks[:8], backend, 2)
+    run_all(runs.play, tasks[:8], backend, 2)
     for _ in range(repeats):
         for jobs in best:
-            best[jobs] = min(best[jobs], seconds(lambda: run_all(game.play, tasks, backend, jobs)))  # noqa: B023
+            best[jobs] = min(best[jobs], seconds(lambda: run_all(runs.play, tasks, backend, jobs)))  # noqa: B023
     return best[1] / (2.0 * best[2])
 
 
@@ -137,8 +137,8 @@ def main() -> None:
     print(f"overhead per task (below {1e3 * OVERHEAD:g} ms), and memory of a worker")
     for backend in ("local", "dask", "ray"):
         slow, empty = overhead(backend)
-        game = game_of("rolf-bayes")
-        run_all(game.play, [(0, run) for run in range(20)], backend, 2)
+        runs = runs_of("rolf-bayes")
+        run_all(runs.play, [(0, run) for run in range(20)], backend, 2)
         most = max(dict(completed(memory, range(8), backend=backend, jobs=2)).values())
         print(
             f"  {backend:8s} {1e3 * slow:6.2f} ms beside {1e3 * SLEEP:g} ms of work, "

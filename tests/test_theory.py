@@ -23,7 +23,7 @@ def after(cls, problem, rounds, seed, **options):
     policy = cls(problem.features, seed=seed, **options)
     rng = np.random.default_rng(seed + 1000)
     regret = np.empty(rounds)
-    play_policy(policy, problem, rng, regret, ready_loop(cls, problem))
+    play_policy(policy, problem, rng, regret, ready_loop(policy, problem))
     return policy, regret
 
 

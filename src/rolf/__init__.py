@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rolf.experiments.experiment import Experiment
     from rolf.experiments.status.result import Status
     from rolf.experiments.transfer.backup import backup, restore
-    from rolf.experiments.transfer.export import export_log, import_log
     from rolf.logs.log import Log, read_log
     from rolf.policies.policy import Policy
     from rolf.policies.registry import policy_class, policy_classes
@@ -75,8 +74,6 @@ _HOMES = {
     "delete_experiment": "rolf.experiments.database",
     "diagnosis": "rolf.diagnosis",
     "environments": "rolf.environments",
-    "export_log": "rolf.experiments.transfer.export",
-    "import_log": "rolf.experiments.transfer.export",
     "list_experiments": "rolf.experiments.database",
     "load_result": "rolf.simulation.result",
     "load_sweep": "rolf.sweeps.result",
@@ -127,8 +124,6 @@ __all__ = [
     "delete_experiment",
     "diagnosis",
     "environments",
-    "export_log",
-    "import_log",
     "list_experiments",
     "load_result",
     "load_sweep",

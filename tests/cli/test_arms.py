@@ -135,22 +135,20 @@ def test_errors_are_one_line(stored, tmp_path, monkeypatch, capsys):
     assert shown.count("\n") == 1
 
 
-def test_categories_outlive_export_and_snapshots(stored, tmp_path):
+def test_categories_outlive_backups_and_snapshots(stored, tmp_path):
     """A category without a column of its own is known in a copy, too."""
     with rolf.open_experiment(stored, "x") as experiment:
         experiment.ask()
         experiment.snapshot()
-    log = tmp_path / "log.parquet"
-    run("export", stored, "x", log)
-    run("import", stored, "copy", log)
+    run("backup", stored, tmp_path / "copy.db")
     more = table(tmp_path, "item,size,kind,shape\n06,5,07,square\n")
-    for name in ("x", "copy"):
-        run("arms", stored, name, "--add", more)
-        assert features_of(stored, "06", name) == [5, 1, 0, 0, 0]
+    for url in (stored, f"sqlite:///{tmp_path}/copy.db"):
+        run("arms", url, "x", "--add", more)
+        assert features_of(url, "06", "x") == [5, 1, 0, 0, 0]
 
 
 def test_an_experiment_created_with_zeros_and_ones(url, tmp_path):
-    """Created in Python, or before categories were stored: the names of the columns tell them."""
+    """Created in Python: the names of the columns tell the categories."""
     frame = pandas.DataFrame(
         {"size": [1.0, 2.0, 3.0], "kind=red": [1.0, 0.0, 0.0], "kind=blue": [0.0, 1.0, 0.0]},
         index=[10, 20, 30],

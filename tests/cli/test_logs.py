@@ -1,4 +1,4 @@
-"""Logs on the command line: history from before, corrections, and what is exported of them."""
+"""Logs on the command line: learning from a table, corrections, and exports."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from rolf.errors import (
     ExperimentError,
     InvalidArgument,
     RolfError,
-    RolfWarning,
     UnknownExperiment,
     UntoldDecision,
 )
-from rolf.experiments.storage.contract import HISTORY
 from rolf.logs.log import read_log
 from rolf.testing.experiments import rows_of
-from rolf.testing.storage import create_experiment, current_state, folded_state, play
+from rolf.testing.storage import create_experiment, play
 from support.commands import run
 from support.stores import quick_folder
 
@@ -105,13 +103,13 @@ def test_arms_that_are_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words", "error", "match"),
     [
-        ("product,clicked\na,1\n", ("--arm", "product"), InvalidArgument, "both"),
+        ("product,clicked\na,1\n", ("--arm", "product"), InvalidArgument, "'reward'"),
         ("product,clicked\na,1\n", ("--arm", "x", "--reward", "clicked"), InvalidArgument, "'x'"),
         ("product,clicked\n", COLUMNS, InvalidArgument, "at least one past round"),
         ("product,clicked\na,1\nb,\nc,yes\n", COLUMNS, InvalidArgument, "nothing in row 3, 4"),
         ("product,clicked\na,1\n,1\n", COLUMNS, InvalidArgument, "product: got 'nothing in row 3'"),
         ("product,clicked\nz,1\n", (*COLUMNS, "--skip-unknown"), InvalidArgument, "none"),
-        ("product,clicked\na,1\n", ("--source", "x"), InvalidArgument, "--arm and --reward"),
+        ("product,clicked\na,1\n", ("--source", "x"), InvalidArgument, "'arm'"),
         ("product,clicked,clicked\na,1,1\n", COLUMNS, InvalidArgument, "twice"),
     ],
 )
@@ -168,7 +166,7 @@ def test_retired_arms_come_back(files):
         run("arms", url, "shop", "--restore", "z", ok=False)
 
 
-# --- export and import -------------------------------------------------------------------------
+# --- export ------------------------------------------------------------------------------------
 
 
 def amended(url, **settings):
@@ -189,89 +187,35 @@ def amended(url, **settings):
     return experiment
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("policy", ["rolf-bayes", "drlasso", "rolf-varying"])
-def test_a_parquet_file_keeps_history_and_corrections(url, tmp_path, policy):
+def test_an_export_has_corrections_and_no_history(url, tmp_path, policy, kind):
     experiment = amended(url, policy=policy)
-    file = tmp_path / "log.parquet"
-    assert rolf.export_log(experiment, file) == 20
-    again = rolf.import_log(url, "again", file)
-    strip = [
-        [(row.kind, row.number, row.time, row.reward, row.details if row.kind > 3 else None)]
-        for each in (experiment, again)
-        for row in rows_of(each)
-    ]
-    assert strip[: len(strip) // 2] == strip[len(strip) // 2 :]
-    assert current_state(again).state == folded_state(experiment).state
+    file = tmp_path / f"log.{kind}"
+    assert experiment.export(file) == 20
     assert read_log(file).rewards[2] == 0.25
-    shown = json.loads(pq.read_table(file).column("corrections")[2].as_py())
+    assert len(read_log(file)) == 20
+    column = pq.read_table(file) if kind == "parquet" else pandas.read_csv(file)
+    corrections = list(column["corrections"])
+    shown = json.loads(str(corrections[2]))
     assert [(each["from"], each["to"], each["reason"]) for each in shown][1] == (
         0.125,
         0.25,
         "=1+1",
     )
+    assert len(json.loads(str(corrections[6]))) == 2
 
 
-def test_a_csv_file_keeps_corrections_and_says_that_it_has_no_history(tmp_path):
-    experiment = amended("memory://csv-corrections", policy="ucb")
-    file = tmp_path / "log.csv"
-    with pytest.warns(RolfWarning, match="4 rounds from before"):
-        rolf.export_log(experiment, file)
-    features = np.random.default_rng(0).standard_normal((6, 3))
-    again = rolf.import_log("memory://csv-corrections", "x", file, features=features, policy="ucb")
-    rows = [row._replace(seq=0) for row in rows_of(experiment) if row.kind != HISTORY]
-    assert [row._replace(seq=0) for row in rows_of(again)] == rows
-    assert len(read_log(file)) == 20
-
-
-def test_corrections_in_a_file_are_not_believed(tmp_path):
-    experiment = amended("memory://believed", policy="ucb")
-    file = tmp_path / "log.csv"
-    with pytest.warns(RolfWarning):
-        rolf.export_log(experiment, file)
-    frame = pandas.read_csv(file)
-    features = np.ones((6, 3))
-    good = json.loads(frame.loc[2, "corrections"])
-    for wrong, match in [
-        ("[]", "a JSON list"),
-        ("{", "a JSON list"),
-        ('[{"from": 1}]', "a JSON list"),
-        (json.dumps([{**good[0], "to": 7.0}, good[1]]), "7.0, the reward before"),
-        (json.dumps(good[:1]), "0.25, the reward of the decision"),
-        (json.dumps([{**good[0], "order": 1}, good[1]]), "a place after"),
-        (json.dumps([{**good[0], "reason": 1}, good[1]]), "a reason"),
-        (json.dumps([{**good[0], "from": "x"}, good[1]]), "number"),
-    ]:
-        frame.loc[2, "corrections"] = wrong
-        frame.to_csv(file, index=False)
-        with pytest.raises(InvalidArgument, match=match):
-            rolf.import_log("memory://believed", "x", file, features=features, policy="ucb")
-    assert rolf.list_experiments("memory://believed") == ["one"]
-
-
-@pytest.mark.parametrize("policy", ["rolf-bayes", "rolf-varying"])
-def test_history_in_a_file_is_not_believed(tmp_path, policy):
-    url = f"memory://learned-{policy}"
-    experiment = amended(url, policy=policy)
-    file = tmp_path / "log.parquet"
-    rolf.export_log(experiment, file)
-    table = pq.read_table(file)
-    metadata = json.loads(table.schema.metadata[b"rolf-experiment"])
-    (first, second), wrongs = metadata["history"], []
-    for change in (
-        {"arms": [9]},
-        {"arms": [0, 0]},
-        {"arms": [0, True]},
-        {"rounds": [1, 2]},
-        {"level": "x"},
-        {"source": 7},
-        {"counts": [1]},
-        *([{"counts": [1, -1]}, {"sums": [1e200, 0.0]}] if policy == "rolf-bayes" else []),
-    ):
-        wrongs.append([{**first, "learned": {**first["learned"], **change}}, second])
-    wrongs += [7, [7], [{**first, "order": -1}], [{**first, "time": "x"}]]
-    for wrong in wrongs:
-        data = json.dumps({**metadata, "history": wrong})
-        pq.write_table(table.replace_schema_metadata({"rolf-experiment": data}), file)
-        with pytest.raises(RolfError, match="history"):
-            rolf.import_log(url, "x", file)
-    assert rolf.list_experiments(url) == ["one"]
+def test_an_export_is_imported_like_any_table(files, tmp_path):
+    items, _, url = files
+    run("new", url, "shop", "--features", items, "--policy", "ucb")
+    ids = [each["id"] for each in json.loads(run("ask", url, "shop", "-n", 5, "--json"))]
+    for id in ids[:4]:
+        run("tell", url, "shop", id, 1)
+    log = tmp_path / "log.parquet"
+    run("export", url, "shop", log)
+    out = run("import", url, "again", log, "--features", items)
+    assert "5 rows, 4 learned; 4 rounds of history in again" in out
+    assert "left out: 1 row without a reward" in out
+    done = json.loads(run("import", url, "again", log, "--json"))
+    assert (done["learned"], done["pending"], done["history"]) == (0, 1, 4)

@@ -95,7 +95,7 @@ def test_features_of_the_round_are_in_the_log(items, tmp_path, options):
             place = NAMES.index(decision.arm)
             mean = MEANS[place] + table[place] @ [0.5, 0.2]
             experiment.tell(decision, rng.normal(mean, 0.3))
-        rolf.export_log(experiment, log)
+        experiment.export(log)
     names = ("rolf-bayes-varying", "rolf-varying")
     out = quiet(log, items, names)
     for policy in names:

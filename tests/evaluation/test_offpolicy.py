@@ -100,8 +100,8 @@ def test_features_of_the_rounds():
 # --- intervals -----------------------------------------------------------------------------------
 
 
-def scorer_of(rewards, level=0.95, interval="normal"):
-    return Scorer(level, interval, np.random.default_rng(0), Spread.of(rewards))
+def scorer_of(rewards, level=0.95):
+    return Scorer(level, Spread.of(rewards))
 
 
 def ratio(scorer, rewards, *, weights=None, terms=None, scale=None, centre=0.7):
@@ -109,7 +109,7 @@ def ratio(scorer, rewards, *, weights=None, terms=None, scale=None, centre=0.7):
     weights = np.ones(rewards.size) if weights is None else weights
     terms = rewards * weights if terms is None else terms
     x = terms - centre * (1.0 if scale is None else scale)
-    return sums_of(centre, x, Weights.of(weights, rewards, scorer.common), scale, keep=True)
+    return sums_of(centre, x, Weights.of(weights, rewards, scorer.common), scale)
 
 
 def score(rewards, *, name="replay", level=0.95, **more):
@@ -214,15 +214,6 @@ def test_fewer_than_fifty_effective_decisions_are_a_caveat():
     scorer = scorer_of(np.r_[np.zeros(99), 1.0])
     scorer("as logged", "mean", ratio(scorer, np.zeros(100)))
     assert scorer.caveats() == []
-
-
-def test_the_bootstrap_resamples_the_ratio():
-    """Rewards that are all equal: the ratio is theirs in every resample, however weights vary."""
-    weights = np.random.default_rng(5).exponential(size=80)
-    rewards = np.full(80, 3.0)
-    scorer = scorer_of(rewards, interval="bootstrap")
-    row = scorer("p", "snips", ratio(scorer, rewards, weights=weights, scale=weights))
-    assert (row.low, row.high) == (pytest.approx(3.0), pytest.approx(3.0))
 
 
 # --- overlap -------------------------------------------------------------------------------------

@@ -167,19 +167,6 @@ def test_replay_of_a_learning_policy_is_what_it_does_online(chances):
     assert 0.85 <= np.mean((low <= np.mean(online)) & (np.mean(online) <= high)) <= 0.98
 
 
-@pytest.mark.slow
-def test_bootstrap_covers():
-    inside = []
-    for seed in range(150):
-        log = logged(seed, size=300, chances=SKEWED)
-        out = quiet(
-            log, FEATURES, {"e": EVEN}, estimators=["snips"], interval="bootstrap", seed=seed
-        )
-        row = out.find("e", "snips")
-        inside.append(row.low <= MEANS.mean() <= row.high)
-    assert 0.90 <= np.mean(inside) <= 0.98
-
-
 def contextual(seed, size=600):
     """Arms whose features of the round are good are logged more often, and pay more."""
     rng = np.random.default_rng([seed, 4])
@@ -231,8 +218,7 @@ def test_forced_exploration_counts_as_done_and_can_be_asked_for():
 
 def test_same_seed_same_values():
     first, again, other = (
-        replay(logged(1), FEATURES, ["rolf-ridge"], seed=s, interval="bootstrap").to_dict()
-        for s in (0, 0, 1)
+        replay(logged(1), FEATURES, ["rolf-ridge"], seed=s).to_dict() for s in (0, 0, 1)
     )
     assert first == again != other
 
@@ -296,7 +282,6 @@ def test_chance_does_not_refuse_an_honest_log():
         ({"split": 0.0}, "split"),
         ({"split": 0.9999}, "split after"),
         ({"clip": 0.0}, "clip"),
-        ({"interval": "exact"}, "interval"),
         ({"seed": -1}, "seed"),
         ({"policies": {"p": "none"}}, "none"),
         ({"policies": {"as logged": "ucb"}}, "label"),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import pytest
 
-from rolf.kernel import compiler, looped, shared
+from rolf.kernel import borrowed, compiler, looped, shared
 
 pytestmark = pytest.mark.compiled
 
@@ -48,6 +49,30 @@ def test_errors_of_inner_functions_are_raised():
         sum_of_roots(np.array([1.0, -4.0]))
     with pytest.raises(ValueError, match="no root"):  # the same inner function in another caller
         largest_root(np.array([-1.0]))
+
+
+class Pair(NamedTuple):
+    left: np.ndarray
+    inner: tuple[np.ndarray, float]
+
+
+@looped
+def added(pair, times):
+    pair = borrowed(pair)
+    left, (right, factor) = pair
+    for _ in range(times):
+        left += factor * right
+    return left.sum()
+
+
+def test_borrowed_arrays_are_the_same_arrays():
+    left, right = np.zeros(3), np.ones(3)
+    owners = sys.getrefcount(left), sys.getrefcount(right)
+    for _ in range(5):
+        assert added(Pair(left, (right, 2.0)), 100) % 600.0 == 0.0
+    assert left.tolist() == [1000.0] * 3
+    assert (sys.getrefcount(left), sys.getrefcount(right)) == owners
+    assert borrowed(left) is left
 
 
 def test_functions_of_a_user_can_still_be_called():

@@ -263,7 +263,7 @@ def test_errors_of_the_command_are_one_line(tmp_path, extra, expected, monkeypat
 
 
 def test_replay_needs_no_probability(tmp_path):
-    """A log from elsewhere, and one that we exported: imported decisions have no known chance."""
+    """A log from elsewhere, and one of which only some probabilities are known."""
     log, arms = files(tmp_path)
     table = pandas.read_csv(log, dtype={"arm": str})
     with_chances = run(log, arms, "--policy", "ucb", "--estimator", "replay")
@@ -271,16 +271,8 @@ def test_replay_needs_no_probability(tmp_path):
     without = run(log, arms, "--policy", "ucb", "--estimator", "replay")
     assert without.exit_code == 0, without.output
     assert without.stdout == with_chances.stdout
-    table = table.head(400).drop(columns="probability")
-    table.insert(0, "id", [f"old-{number}" for number in range(1, 401)])
-    table.to_csv(tmp_path / "old.csv", index=False)
-    url, exported = f"sqlite:///{tmp_path}/e.db", str(tmp_path / "exported.csv")
-    rolf.import_log(
-        url, "e", tmp_path / "old.csv", features=rolf.read_arms(arms), policy="ucb"
-    ).close()
-    with rolf.open_experiment(url, "e") as experiment:
-        experiment.tell(experiment.ask(), 1.0)  # this one has a chance
-        rolf.export_log(experiment, exported)
+    exported = str(tmp_path / "exported.csv")
+    table.head(401).assign(probability=[None] * 400 + [1.0]).to_csv(exported, index=False)
     done = run(exported, arms, "--policy", "ucb", "--estimator", "replay")
     assert done.exit_code == 0, done.output
     everything = run(exported, arms, "--policy", "ucb")

@@ -18,12 +18,11 @@ from rolf.cli import app
 from rolf.diagnosis import diagnose, diagnose_log
 from rolf.errors import InvalidArgument, RolfError
 from rolf.evaluation.sums import Spread
-from rolf.experiments.transfer.learn_file import import_history
+from rolf.experiments.database import create_from_file
 from rolf.logs.log import open_log, read_log
 from rolf.parallel import sections
 from rolf.tables import parts as streams
 from rolf.tables.parts import Stream
-from rolf.testing.experiments import rows_of
 
 ARMS = 5
 FEATURES = pandas.DataFrame(
@@ -92,7 +91,7 @@ def test_a_folder_is_evaluated_like_the_log_in_memory(tmp_path, varying):
     folder = cut(frame, tmp_path / "log", [100, 7, 350], row_group_size=60)
     log = read_log(tmp_path / "whole.parquet")
     policies = ["rolf-bayes", "drlasso", "ucb"] + ["rolf-varying", "linucb-varying"] * varying
-    for options in ({}, {"clip": 2.0, "split": 0.3}, {"interval": "bootstrap"}):
+    for options in ({}, {"clip": 2.0, "split": 0.3}):
         whole = quiet(rolf.replay, log, FEATURES, policies, **options)
         parts = quiet(rolf.replay, folder, FEATURES, policies, **options)
         same(whole, parts)
@@ -200,13 +199,6 @@ def test_files_that_say_nothing_of_their_values_are_counted(tmp_path):
         rolf.replay(tmp_path / "log", FEATURES, ["ucb"], estimators=["ips"])
 
 
-def test_the_bootstrap_is_for_logs_that_it_can_hold(tmp_path, monkeypatch):
-    monkeypatch.setattr("rolf.evaluation.replay.MAX_RESAMPLED", 100)
-    folder = cut(table(300), tmp_path / "log", [100])
-    with pytest.raises(InvalidArgument, match=r"interval: got 'bootstrap', wanted .*normal"):
-        rolf.replay(folder, FEATURES, ["ucb"], interval="bootstrap")
-
-
 def test_the_most_common_reward():
     """Exact for few distinct rewards, however they are cut; none among many that differ."""
     rng = np.random.default_rng(1)
@@ -257,16 +249,19 @@ def test_history_is_the_same_however_it_is_cut(tmp_path):
     """So that the same rounds in other files are known to be the same."""
     frame = table(2000)[["arm", "reward"]]
     frame.to_csv(tmp_path / "log.csv", index=False)
-    url, columns = f"sqlite:///{tmp_path}/e.db", {"arm": "arm", "reward": "reward", "source": "s"}
+    columns = {"arm": "arm", "reward": "reward", "source": "s"}
     steps = []
-    first = import_history(
-        url, "e", tmp_path / "log.csv", features=FEATURES, progress=steps.append, **columns
+    experiment, first = create_from_file(
+        f"sqlite:///{tmp_path}/e.db",
+        "e",
+        tmp_path / "log.csv",
+        features=FEATURES,
+        progress=steps.append,
+        **columns,
     )
-    first.experiment.close()
     assert (first.rows, first.learned, len(steps)) == (2000, 2000, 200)
     folder = cut(frame, tmp_path / "log", [700], row_group_size=111)
-    again = import_history(url, "e", folder, **columns)
-    again.experiment.close()
+    again = experiment.learn_file(folder, **columns)
     assert (again.rows, again.learned) == (2000, 0)
     frame.loc[777, "reward"] = np.nan
     frame.loc[778, "reward"] = np.inf
@@ -274,40 +269,25 @@ def test_history_is_the_same_however_it_is_cut(tmp_path):
     with pytest.raises(
         InvalidArgument, match=r"part-1.parquet: reward: got 'nothing in row 78, 79"
     ):
-        import_history(url, "e", broken, arm="arm", reward="reward")
+        experiment.learn_file(broken, "arm", "reward")
+    experiment.close()
 
 
-@pytest.mark.parametrize("policy", ["rolf-bayes", "rolf-varying"])
-def test_an_exported_log_is_imported_row_by_row_in_its_order(tmp_path, policy, monkeypatch):
-    """With rewards that came late, in another order; from one file, and from several."""
-    monkeypatch.setattr("rolf.experiments.transfer.log_rows.PART", 7)
-    rng = np.random.default_rng(2)
+def test_an_exported_log_is_learned_from_one_file_and_from_several(tmp_path):
     url = f"sqlite:///{tmp_path}/e.db"
-    features = {"features": FEATURES} if policy == "rolf-varying" else {}
-    with rolf.open_experiment(url, "a", features=FEATURES, policy=policy, seed=1) as experiment:
-        waiting = []
-        for _ in range(60):
-            waiting.append(experiment.ask(**features))
-            while len(waiting) > 4:
-                late = waiting.pop(int(rng.integers(len(waiting))))
-                experiment.tell(late, float(rng.standard_normal()))
-        rolf.export_log(experiment, tmp_path / "log.parquet")
-        expected = [row[1:] for row in rows_of(experiment)]
-        estimates = experiment.estimates(**features)
-    steps = []
-    with rolf.import_log(url, "b", tmp_path / "log.parquet", progress=steps.append) as copy:
-        assert [row[1:] for row in rows_of(copy)] == expected
-        assert copy.estimates(**features).to_numpy() == pytest.approx(estimates.to_numpy())
-    assert len(steps) == 60
-    frame = pandas.read_parquet(tmp_path / "log.parquet").sample(frac=1.0, random_state=3)
+    with rolf.open_experiment(url, "a", features=FEATURES, policy="rolf-bayes") as experiment:
+        decisions = experiment.ask_many(60)
+        for place, decision in enumerate(decisions[:50]):
+            experiment.tell(decision, 0.1 * place)
+        experiment.export(tmp_path / "log.parquet")
+        estimates = experiment.estimates()
+    frame = pandas.read_parquet(tmp_path / "log.parquet")
     folder = cut(frame, tmp_path / "log", [25])
-    with rolf.import_log(url, "c", folder, features=FEATURES, policy=policy, seed=1) as copy:
-        assert [row[1:] for row in rows_of(copy)] == expected
-    frame.loc[frame.index[40], "id"] = frame["id"].iloc[3]
-    again = cut(frame, tmp_path / "twice", [25])
-    with pytest.raises(InvalidArgument, match=r"id: got .*wanted each decision of one experiment"):
-        rolf.import_log(url, "d", again, features=FEATURES, policy=policy)
-    assert rolf.list_experiments(url) == ["a", "b", "c"]
+    for name, source in (("b", tmp_path / "log.parquet"), ("c", folder)):
+        with rolf.open_experiment(url, name, features=FEATURES, policy="rolf-bayes") as copy:
+            learned = copy.learn_file(source, "arm", "reward")
+            assert (learned.rows, learned.learned, learned.pending) == (60, 50, 10)
+            assert copy.estimates().to_numpy() == pytest.approx(estimates.to_numpy())
 
 
 def test_commands_take_folders_and_backends(tmp_path):
@@ -337,14 +317,14 @@ def test_commands_take_folders_and_backends(tmp_path):
 
 PEAK = """
 import re, sys, warnings, rolf
-from rolf.experiments.transfer.learn_file import import_history
+from rolf.experiments.database import create_from_file
 from rolf.diagnosis import diagnose_log
 warnings.simplefilter("ignore")
 log, arms = sys.argv[1] + "/log", sys.argv[1] + "/arms.csv"
 rolf.replay(log, arms, ["lints"], estimators=["ips", "snips", "dr"])
 diagnose_log(arms, log)
 url = "sqlite:///" + sys.argv[1] + "/e.db"
-import_history(url, "e", log, arm="arm", reward="reward", features=arms).experiment.close()
+create_from_file(url, "e", log, "arm", "reward", features=arms)[0].close()
 with open("/proc/self/status") as file:  # ru_maxrss starts with what the parent had
     print(int(re.search("VmHWM:[^0-9]*([0-9]+)", file.read())[1]) / 1024)
 """

@@ -95,7 +95,7 @@ with rolf.open_experiment("sqlite:///x.db", "x", features=features) as experimen
 family = rolf.environments.synthetic(arms=4)
 print(rolf.simulate({"u": "ucb", "b": "rolf-bayes"}, family, rounds=20, runs=2, seed=0))
 for call in (
-    lambda: rolf.export_log(rolf.open_experiment("sqlite:///x.db", "x"), "x.csv"),
+    lambda: rolf.open_experiment("sqlite:///x.db", "x").export("x.csv"),
     lambda: rolf.replay("x.csv", features, ["ucb"]),
     lambda: rolf.diagnosis.diagnose(features, [0, 1, 2], [0.0, 1.0, 0.5]),
     lambda: rolf.read_log("x.parquet"),
@@ -126,7 +126,7 @@ for call in (
         ([], "diagnose log.csv arms.csv", "files"),
         (["files"], "diagnose log.csv arms.csv", "analysis"),
         (["files"], "replay log.csv arms.csv --policy ucb", "analysis"),
-        ([], "import sqlite:///x.db x log.csv", "files"),
+        ([], "import sqlite:///x.db x log.csv --features arms.csv", "files"),
         ([], "serve", "service"),
     ],
 )

@@ -54,7 +54,7 @@ def test_so_are_the_estimates():
     options = {"penalty": "theory", "noise": noise, "exploration": 100, "p": 0.55, "delta": 0.1}
     errors = []
     problem = rolf.environments.Problem(FEATURES[:2], means, noise)
-    loop = ready_loop(rolf.RoLFLasso, problem)
+    loop = ready_loop(rolf.RoLFLasso(FEATURES[:2], seed=0), problem)
     for seed in range(200):
         policy = rolf.RoLFLasso(FEATURES[:2], seed=seed, **options)
         play_policy(policy, problem, np.random.default_rng(seed), np.empty(rounds), loop)

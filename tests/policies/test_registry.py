@@ -88,7 +88,7 @@ def test_a_reference_works_in_every_call(mine, tmp_path):
         for decision in experiment.ask(20):
             experiment.tell(decision, float(decision.arm))
         assert experiment.policy == reference
-        rolf.export_log(experiment, tmp_path / "log.parquet")
+        experiment.export(tmp_path / "log.parquet")
     with rolf.open_experiment(url, "one", policy=reference) as experiment:
         experiment.ask()
     log = rolf.Log([str(d) for d in [0, 1, 2, 3, 4, 5] * 80], np.full(480, 1 / 6), np.ones(480))
@@ -255,7 +255,7 @@ def test_star_import_leaves_the_builtin_open_alone():
     exec("from rolf import *", space)
     assert "open" not in space
     assert space["open_experiment"] is rolf.open_experiment
-    for name in ("read_arms", "export_log", "import_log", "Log", "Status"):
+    for name in ("read_arms", "Log", "Status"):
         assert name in space
     assert set(rolf.__all__) - {"__version__"} <= set(rolf._HOMES)
 

@@ -15,7 +15,7 @@ import pytest
 import rolf
 from rolf.cli import main as command
 from rolf.errors import InvalidArgument
-from rolf.simulation import simulate as tasks
+from rolf.simulation import runs as chunks
 
 FAMILY = rolf.environments.paper(arms=6, size=8)
 CLUSTERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("dask", "ray")]
@@ -133,7 +133,7 @@ def test_backends_of_the_command_line(name, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("points", [1, 7, 150, [150], [3, 70, 71], np.array([1, 2, 149])])
 def test_regret_at_chosen_rounds_is_that_of_all_rounds(points, expected, monkeypatch):
-    monkeypatch.setattr(tasks, "CHUNK", 32)
+    monkeypatch.setattr(chunks, "CHUNK", 32)
     result = rolf.simulate(
         PLAN, FAMILY, rounds=150, runs=6, seed=4, points=points, backend="threads"
     )
@@ -149,7 +149,7 @@ def test_features_that_change_every_round_are_played_in_chunks_too(monkeypatch):
     family = rolf.environments.varying(arms=4, observed=2)
     plan = {"linucb": "linucb", "bayes": "rolf-bayes-varying"}
     whole = rolf.simulate(plan, family, rounds=100, runs=2, seed=1)
-    monkeypatch.setattr(tasks, "CHUNK", 17)
+    monkeypatch.setattr(chunks, "CHUNK", 17)
     parts = rolf.simulate(plan, family, rounds=100, runs=2, seed=1)
     assert (whole.regret == parts.regret).all()
 

@@ -71,10 +71,10 @@ def test_policies_for_clicks_play_clicks(name):
 def test_ask_and_tell_make_the_very_same_decisions(name, result):
     """The online path against the engine, for the second run of the simulation."""
     from rolf.simulation.entries import read_policies
-    from rolf.simulation.simulate import build_policy, stream
+    from rolf.simulation.runs import make_policy, stream
 
     problem = FAMILY.draw(stream(3, 1, 0))
-    policy = build_policy(read_policies({name: name})[0], problem, 3, 1)
+    policy = make_policy(read_policies({name: name})[0], problem, 3, 1)
     noise = np.random.default_rng(stream(3, 1, 1))
     extra = {"features": problem.features} if policy.varying else {}
     total, regret = 0.0, []
@@ -134,7 +134,7 @@ def test_a_users_class_runs_in_the_same_call(result):
         seed=3,
     )
     assert (mixed["ucb"] == result["ucb"]).all()
-    problem = FAMILY.draw(rolf.simulation.simulate.stream(3, 0, 0))
+    problem = FAMILY.draw(rolf.simulation.runs.stream(3, 0, 0))
     gaps = problem.means.max() - problem.means
     assert np.allclose(mixed["mine"][0], np.cumsum(np.tile(gaps, 15)))
     assert len(np.unique(mixed["seeded"][:, -1])) == 4

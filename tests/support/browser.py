@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -11,10 +12,19 @@ from contextlib import contextmanager
 
 import pytest
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium to show pages with")
+
+def find_browser(*names: str) -> str | None:
+    """The path of a browser. Where ROLF_NEEDS_BROWSER is 1, as in CI, there must be one."""
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None and os.environ.get("ROLF_NEEDS_BROWSER") == "1":
+        raise RuntimeError(f"ROLF_NEEDS_BROWSER is 1, and there is no {names[0]}")
+    return path
+
+
+CHROMIUM = find_browser("chromium", "chromium-browser", "google-chrome")
+FIREFOX = find_browser("firefox-esr", "firefox")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
+needs_firefox = pytest.mark.skipif(FIREFOX is None, reason="there is no firefox")
 PHONE = 390
 
 #: windows of a headless browser are at least 500 pixels wide; frames may have any width, and the

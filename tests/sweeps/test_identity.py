@@ -119,7 +119,7 @@ def test_code_that_was_edited_before_it_was_first_used_is_refused(folder, monkey
 
 def test_a_worker_with_another_rolf_is_refused(monkeypatch):
     assert dict(completed(abs, [-1], jobs=2)) == {0: 1}
-    monkeypatch.setattr("rolf.parallel.dispatch.SOURCE", "another")
+    monkeypatch.setattr("rolf.parallel.executors.SOURCE", "another")
     with pytest.raises(rolf.RolfError, match="another version of rolf"):
         list(completed(abs, [-1], jobs=2))
 

@@ -15,8 +15,6 @@ import rolf
 from rolf.arms.reading import read_arms
 from rolf.cli import app
 from rolf.errors import InvalidArgument, InvalidTable, RolfWarning
-from rolf.experiments.roster import Roster
-from rolf.experiments.transfer.export import export_log, import_log
 from rolf.tables.recipe import Recipe
 from rolf.testing.experiments import roster_of
 
@@ -172,19 +170,17 @@ def test_later_arms_are_read_in_the_same_way(products, url, tmp_path):
     assert (corrected["Rabatt"], corrected["Einführung"], corrected["Lager"]) == (0.25, 2.5, 1)
 
 
-def test_the_recipe_outlives_snapshots_exports_and_backups(products, url, tmp_path):
+def test_the_recipe_outlives_snapshots_and_backups(products, url, tmp_path):
     with pytest.warns(RolfWarning) as caught:
         experiment = rolf.open_experiment(url, "x", features=products, policy="ucb")
     assert [str(each.message) for each in caught] == [f"{products}: {note}" for note in NOTES]
     experiment.tell(experiment.ask(), 1.0)
     experiment.snapshot()
-    export_log(experiment, tmp_path / "log.parquet")
     experiment.backup(tmp_path / "copy.db")
     recipe = roster_of(experiment).arms.recipe
     experiment.close()
     copies = [
         rolf.open_experiment(url, "x", features=products),  # without the warnings
-        import_log(url, "imported", tmp_path / "log.parquet"),
         rolf.open_experiment(f"sqlite:///{tmp_path}/copy.db", "x"),
     ]
     row = product(59)
@@ -260,7 +256,7 @@ def test_all_problems_are_named_at_once(url, tmp_path):
 
 def test_names_with_commas(products, url, tmp_path):
     invoke("new", url, "x", "--features", products, "--policy", "beta-ts", "--seed", 1)
-    both = {"Hemd, Größe 6", "Hose 7"}
+    both, ids = {"Hemd, Größe 6", "Hose 7"}, []
     for words in (
         ["--available", '"Hemd, Größe 6",Hose 7'],
         ["--available", 'Hose 7, "Hemd, Größe 6"'],
@@ -268,19 +264,22 @@ def test_names_with_commas(products, url, tmp_path):
     ):
         asked = json.loads(invoke("ask", url, "x", "-n", 20, *words, "--json").stdout)
         assert {each["arm"] for each in asked} == both
+        ids += [each["id"] for each in asked]
     done = invoke(
         "arms", url, "x", "--retire", "Hemd, Größe 0", "--retire", '"Hemd, Größe 6",Hose 7'
     )
     assert done.stdout == 'retired: "Hemd, Größe 0", "Hemd, Größe 6", Hose 7\n'
     with rolf.open_experiment(url, "x") as experiment:
         assert roster_of(experiment).active.count(False) == 3
+        experiment.tell_many(dict.fromkeys(ids, 1.0))
     failed = invoke("ask", url, "x", "--available", "Hemd, Größe 1", ok=False)
     assert str(failed.exception).startswith("--available: got 'Hemd'")
     for ending in ("csv", "parquet"):
         log = tmp_path / f"log.{ending}"
         invoke("export", url, "x", log)
         assert set(read_log_arms(log)) == both
-        invoke("import", url, ending, log, "--features", products, "--policy", "beta-ts")
+        words = ("--features", products, "--policy", "beta-ts", "--json")
+        assert json.loads(invoke("import", url, ending, log, *words).stdout)["learned"] == 60
 
 
 def read_log_arms(path):
@@ -289,30 +288,6 @@ def read_log_arms(path):
 
 
 # --- what is kept --------------------------------------------------------------------------------
-
-BEFORE = {
-    "features": [[1.0, 0.0, 1.0, 1.0], [2.0, 1.0, 0.0, 0.0], [4.0, 0.0, 1.0, 0.0]],
-    "labels": ["a", "b", "c"],
-    "columns": ["size", "kind=07", "kind=red", "shape=round"],
-    "active": [True, True, False],
-    "categories": {"kind": ["07", "red"], "shape": ["", "round"]},
-}
-
-
-def test_experiments_from_before_there_were_recipes(tmp_path):
-    """What they hold comes back as it was, and tables are read as they always were."""
-    roster = Roster.loads(json.dumps(BEFORE))
-    assert json.loads(roster.dumps()) == BEFORE
-    more = "item,shape,kind,size\nd,,07,5\ne,round,red,6\n"
-    change = roster.addition(table_of(tmp_path, more))
-    assert change["add"] == {"labels": ["d", "e"], "features": [[5, 1, 0, 0], [6, 0, 1, 1]]}
-    after = roster.changed(change)
-    assert json.loads(after.dumps())["categories"] == BEFORE["categories"]
-    assert "recipe" not in json.loads(after.dumps())
-    with pytest.raises(InvalidArgument, match="size: got 'nothing in row 2'"):
-        roster.addition(table_of(tmp_path, "item,shape,kind,size\nd,,07,\n"))
-    first = "item,size,kind,shape\na,1,red,round\nb,2,07,\nc,4,red,\n"
-    roster.check_same(Roster.read(table_of(tmp_path, first)), roster)
 
 
 def test_a_recipe_comes_back_from_json(products):

@@ -146,7 +146,7 @@ def rows_and_notes(source: Any, like: Arms) -> tuple[Arms, list[str]]:
     if not like.named:
         raw = read_raw(source, features=())
         return Arms(_by_order(raw, like), raw.labels), raw.report.notes
-    recipe = like.recipe or Recipe.of_columns(like.columns, like.categories)
+    recipe = like.recipe or Recipe.of_columns(like.columns)
     raw = read_raw(source, recipe.key, {*recipe.names, *like.columns})
     columns = recipe.apply(raw, like.columns)
     raw.report.check()

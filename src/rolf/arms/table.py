@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +59,7 @@ def number_table(
 class Arms:
     """The arms of a policy: features (K, d), and the user's names for them.
 
-    ``recipe`` says how they were read from a table that holds more than numbers. Experiments from
-    before there were recipes have ``categories``, the values of each column of text.
+    ``recipe`` says how they were read from a table that holds more than numbers.
     """
 
     def __init__(
@@ -68,12 +67,10 @@ class Arms:
         features: FloatArray,
         labels: Sequence[Any] | None,
         columns: Sequence[Any] | None = None,
-        categories: Mapping[str, list[str]] | None = None,
         recipe: Recipe | None = None,
     ) -> None:
         self.features = features
         self.recipe = recipe
-        self.categories = dict(categories or {})
         names = range(features.shape[1]) if columns is None else columns
         self.columns = [str(name) for name in names]
         if len(self.columns) != features.shape[1]:
@@ -111,7 +108,7 @@ class Arms:
     def with_rows(self, features: FloatArray, labels: Sequence[Any]) -> Arms:
         """Other arms in a table like this one."""
         names, columns = (labels, self.columns) if self.named else (None, None)
-        return Arms(features, names, columns, self.categories, self.recipe)
+        return Arms(features, names, columns, self.recipe)
 
     def position(self, label: Any, argument: str = "arm") -> int:
         """The position of an arm with this label."""

@@ -1,9 +1,9 @@
-"""Commands for logs: export and import them, and correct what is in them."""
+"""Commands for logs: export them, learn from them, and correct what is in them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,8 +24,12 @@ from rolf.cli.common import (
     read_options,
     warnings_as_notes,
 )
-from rolf.errors import InvalidArgument
-from rolf.text import listed
+from rolf.text import counted, listed
+
+if TYPE_CHECKING:
+    from rolf.arms.table import Arms
+    from rolf.experiments.experiment import Experiment
+    from rolf.experiments.transfer.learn_file import Learned
 
 commands = typer.Typer()
 
@@ -38,10 +42,8 @@ def export(
     as_json: JSON = False,
 ) -> None:
     """Write the log: one row per decision, with its probability and its reward."""
-    from rolf.experiments.transfer.export import export_log
-
-    with open_existing(url, name) as experiment, warnings_as_notes():
-        count = export_log(experiment, out)
+    with open_existing(url, name) as experiment:
+        count = experiment.export(out)
     if as_json:
         print_json({"written": str(out), "decisions": count})
         return
@@ -49,32 +51,26 @@ def export(
 
 
 @commands.command("import")
-def import_experiment(
+def import_file(
     url: URL,
     name: NAME,
     log: Annotated[
-        Path, typer.Argument(help="An exported log, or one from before; .csv or .parquet.")
+        Path,
+        typer.Argument(
+            help="Past rounds, one per row: CSV, Parquet, or a folder of Parquet files."
+        ),
     ],
-    arm: Annotated[
-        str | None, typer.Option(help="Of a log from before: the column with the arm.")
-    ] = None,
-    reward: Annotated[
-        str | None, typer.Option(help="Of a log from before: the column with the reward.")
-    ] = None,
+    arm: Annotated[str, typer.Option(help="The column with the arm of each round.")] = "arm",
+    reward: Annotated[str, typer.Option(help="The column with its reward.")] = "reward",
     source: Annotated[
         str | None,
-        typer.Option(
-            help="What to call a log from before, which counts once; its file by default."
-        ),
+        typer.Option(help="A name for these rounds, which are learned once; by default the file."),
     ] = None,
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown", help="Leave out rows of arms that are unknown.")
     ] = False,
     features: Annotated[Path | None, FEATURES] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(help=f"{POLICY}; by default as in a Parquet file. A CSV file needs it."),
-    ] = None,
+    policy: Annotated[str | None, typer.Option(help=f"{POLICY}, for a new experiment.")] = None,
     options: OPTIONS = None,
     seed: SEED = None,
     default_reward: DEFAULT_REWARD = None,
@@ -82,19 +78,16 @@ def import_experiment(
     missing: MISSING = "impute",
     as_json: JSON = False,
 ) -> None:
-    """Create an experiment from an exported log, or learn from a log of before.
+    """Learn from a table of past decisions and their rewards.
 
-    An exported log becomes a new experiment; decisions keep their ids. With --arm and --reward
-    any table will do: one that exists learns from it, or, with --features, a new one. The same
-    file is learned once, all of it or nothing.
+    An experiment that exists learns from it, or, with --features, a new one that is created. The
+    same file is learned once, all of it or nothing.
     """
     from rolf.arms.reading import read_arms
-    from rolf.experiments.transfer.export import import_log
 
     with warnings_as_notes(), errors_name_options("missing"):
         arms = None if features is None else read_arms(features, missing=missing)
     settings: dict[str, Any] = {
-        "features": arms,
         "policy": policy,
         "options": read_options(options),
         "seed": seed,
@@ -102,69 +95,48 @@ def import_experiment(
         "reward_after": reward_after,
     }
     with errors_name_options("features", "policy", "options", "default_reward"):
-        if arm is not None or reward is not None:
-            _learn(url, name, log, arm, reward, source, skip_unknown, settings, as_json)
-            return
-        if source is not None or skip_unknown:
-            expected = "--arm and --reward too: they are about a log from before"
-            raise InvalidArgument("--source, --skip-unknown", source, expected)
-        experiment = import_log(url, name, log, **settings)
+        experiment, done = _learn(
+            url, name, log, arm, reward, arms, settings, source=source, skip_unknown=skip_unknown
+        )
     with experiment:
-        if as_json:
-            print_json(experiment.status().to_dict())
-            return
-        now = experiment.counts()
-        counts = f"{now.asked} asked, {now.told} told"
-        typer.echo(f"imported: {name}, {experiment.policy}; {counts}")
+        history = experiment.status().history
+    if as_json:
+        print_json({"imported": name, **done._asdict(), "history": history})
+        return
+    new = f"{done.learned} learned" if done.learned else "nothing new, it was imported before"
+    typer.echo(f"imported: {log}, {done.rows} rows, {new}; {history} rounds of history in {name}")
+    if done.pending:
+        typer.echo(f"left out: {counted(done.pending, 'row')} without a reward")
+    if done.unknown:
+        words = listed([f"{arm} ({count})" for arm, count in done.unknown.items()])
+        count = sum(done.unknown.values())
+        typer.echo(f"left out: {count} rows of unknown arms: {words}")
 
 
 def _learn(
     url: str,
     name: str,
     log: Path,
-    arm: str | None,
-    reward: str | None,
-    source: str | None,
-    skip_unknown: bool,
+    arm: str,
+    reward: str,
+    arms: Arms | None,
     settings: dict[str, Any],
-    as_json: bool,
-) -> None:
-    """Learn from a log of before."""
-    from rolf.experiments.transfer.learn_file import import_history
+    **options: Any,
+) -> tuple[Experiment, Learned]:
+    """Learn from a file; a new experiment is only created if the file can be learned."""
+    import rolf
+    from rolf.experiments.database import create_from_file
 
-    if arm is None or reward is None:
-        raise InvalidArgument("--arm and --reward", [arm, reward], "the columns of both")
-    if settings["features"] is None:
+    if arms is not None and name not in rolf.list_experiments(url):
+        return create_from_file(url, name, log, arm, reward, features=arms, **settings, **options)
+    if arms is None:
         open_existing(url, name).close()  # raises an error that lists the known ones
-    done = import_history(
-        url,
-        name,
-        log,
-        arm=arm,
-        reward=reward,
-        source=source,
-        skip_unknown=skip_unknown,
-        **settings,
-    )
-    with done.experiment as experiment:
-        history = experiment.status().history
-    left_out = sum(done.unknown.values())
-    if as_json:
-        print_json(
-            {
-                "imported": name,
-                "rows": done.rows,
-                "learned": done.learned,
-                "unknown": done.unknown,
-                "history": history,
-            }
-        )
-        return
-    new = f"{done.learned} learned" if done.learned else "nothing new, it was imported before"
-    typer.echo(f"imported: {log}, {done.rows} rows, {new}; {history} rounds of history in {name}")
-    if done.unknown:
-        words = listed([f"{arm} ({count})" for arm, count in done.unknown.items()])
-        typer.echo(f"left out: {left_out} rows of unknown arms: {words}")
+    experiment = rolf.open_experiment(url, name, features=arms, **settings)
+    try:
+        return experiment, experiment.learn_file(log, arm, reward, **options)
+    except BaseException:
+        experiment.close()
+        raise
 
 
 @commands.command(context_settings={"ignore_unknown_options": True})  # -1 is a reward

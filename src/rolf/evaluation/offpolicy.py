@@ -23,13 +23,12 @@ from rolf.estimators.ridge.varying import BiasedRidge
 from rolf.evaluation.result import Value
 from rolf.evaluation.sums import Overlap, Spread, Sums
 from rolf.logs.reader import Contexts
-from rolf.types import FloatArray, Generator, IntArray
+from rolf.types import FloatArray, IntArray
 
 TINY = 50.0  # effective decisions below which an interval is unreliable
 RARE = 5  # effective rewards other than the most common one below which it is, too
 FAR = 6.0  # standard errors between the mean weight and 1 beyond which chance is ruled out
 PENALTY = 1.0  # of the reward models
-RESAMPLES = 1000
 NEEDS_OVERLAP = (
     "overlap: other arms must have had a chance, too; on the log of a policy that is certain of "
     'its arm, such as ucb, or rolf-bayes without explore, only the estimator "replay" can be used'
@@ -41,17 +40,15 @@ class Scorer:
 
     Every estimator is a ratio v = sum of t_i / sum of s_i. Its standard error is the root of
     sum (t_i - v s_i)^2, divided by sum s_i, and the quantile is Student's, with one degree of
-    freedom less than effective decisions. The bootstrap resamples decisions and takes percentiles.
+    freedom less than effective decisions.
 
-    Neither can account for rewards too rare to have been seen. Where fewer than ``RARE``
+    It cannot account for rewards too rare to have been seen. Where fewer than ``RARE``
     effective decisions have a reward other than the most common one, for example with clicks,
     the interval is that of Clopper and Pearson for their share.
     """
 
-    def __init__(self, level: float, interval: str, rng: Generator, spread: Spread) -> None:
+    def __init__(self, level: float, spread: Spread) -> None:
         self.tails = np.array([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
-        self.bootstrap = interval == "bootstrap"
-        self.rng = rng
         self.common = spread.common
         middle = spread.low if self.common is None else self.common
         self.below, self.above = middle - spread.low, spread.high - middle
@@ -90,15 +87,6 @@ class Scorer:
         size, value = sums.size, sums.value
         if size < 2:
             return -math.inf, math.inf
-        if self.bootstrap:
-            terms, scale = (np.concatenate(each) for each in zip(*sums.kept, strict=True))
-            values = np.empty(RESAMPLES)
-            for resample in range(RESAMPLES):
-                rows = self.rng.integers(size, size=size)
-                total = scale[rows].sum()
-                values[resample] = terms[rows].sum() / total if total > 0.0 else value
-            low, high = np.quantile(values, self.tails)
-            return float(low), float(high)
         error = math.sqrt(sums.residual * size / (size - 1.0)) / sums.s
         low, high = value + error * stdtrit(max(sums.effective - 1.0, 1.0), self.tails)
         return float(low), float(high)

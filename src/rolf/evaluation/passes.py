@@ -44,7 +44,6 @@ class Plan(NamedTuple):
         rules: to be weighed.
         estimators: some of "ips", "snips", "dr".
         limit: the largest weight.
-        keep: whether to keep every term, for the bootstrap.
         features: whether to read the features of the rounds.
         varying: whether to add up what a reward model for varying features rests on.
     """
@@ -56,7 +55,6 @@ class Plan(NamedTuple):
     rules: tuple[Rule, ...] = ()
     estimators: tuple[str, ...] = ()
     limit: float = math.inf
-    keep: bool = False
     features: bool = False
     varying: bool = False
 
@@ -137,7 +135,7 @@ def _tally_rows(plan: Plan, rows: Rows, positions: IntArray, many: bool) -> Tall
     if plan.centre is not None:
         deviations = rewards - plan.centre
         ones = Weights.of(None, rewards, plan.common)
-        logged = sums_of(plan.centre, deviations, ones, keep=plan.keep)
+        logged = sums_of(plan.centre, deviations, ones)
         sums = {
             rule.label: _weigh(plan, rule, rows, positions, contexts, certain)
             for rule in plan.rules
@@ -210,7 +208,7 @@ def _weigh(
             x = rows.rewards - rule.model.take(played)
             x *= weights
             x += float((rule.model * chances).sum()) - centre
-        values[name] = sums_of(centre, x, sums, scale, plan.keep)
+        values[name] = sums_of(centre, x, sums, scale)
     return RuleSums(overlap, values)
 
 

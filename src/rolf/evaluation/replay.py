@@ -31,10 +31,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rolf.arms.table import Arms
-from rolf.checks import between, one_of, whole
+from rolf.checks import between, whole
 from rolf.errors import InvalidArgument, RolfWarning
 from rolf.evaluation.offpolicy import NEEDS_OVERLAP, Scorer, check_overlap
 from rolf.evaluation.result import LOGGED, Evaluation
@@ -51,8 +49,6 @@ NEEDS_CHANCES = (
     "the chance of every decision: in this log it may depend on what also moves the rewards"
 )
 TICKS = 20  # of the progress bar, per policy and part
-#: decisions whose values may be resampled: every one of them is kept
-MAX_RESAMPLED = 10_000_000
 
 
 def replay(
@@ -65,7 +61,6 @@ def replay(
     estimators: Sequence[str] = ESTIMATORS,
     split: float = 0.5,
     clip: float | None = None,
-    interval: str = "normal",
     progress: bool | Callable[[str], None] | None = None,
     backend: str = "local",
     jobs: int | None = None,
@@ -104,7 +99,6 @@ def replay(
         estimators: some of "replay", "ips", "snips", "dr".
         split: the share of the log, from its start, that fixed rules learn from.
         clip: largest weight; larger ones are cut, which adds bias and reduces variance.
-        interval: "normal", or "bootstrap" for percentiles over resampled decisions.
         progress: show a progress bar; by default on a terminal.
         backend: where the parts of a log in files are read: "local", on the cores of this machine,
             or "dask" or "ray", whose workers must find the files under the same path. The numbers
@@ -120,15 +114,11 @@ def replay(
     split = between("split", split, 0.0, 1.0)
     seed = whole("seed", seed, 0)
     limit = math.inf if clip is None else between("clip", clip, 0.0, math.inf)
-    interval = one_of("interval", interval, "normal", "bootstrap")
     if not isinstance(policies, Mapping):
         policies = {name: name for name in policies}
     entries = read_policies(policies)
     opened = log if isinstance(log, Log) else open_log(log)
     cut = _checked_cut(opened, arms, entries, split)
-    if interval == "bootstrap" and len(opened) - cut > MAX_RESAMPLED:
-        expected = f'"normal" for more than {MAX_RESAMPLED:,} decisions'
-        raise InvalidArgument("interval", interval, expected)
     weighted = [name for name in chosen if name != "replay"]
     replayed = "replay" in chosen
     refusals: dict[str, InvalidArgument] = {}
@@ -144,16 +134,15 @@ def replay(
         raise next(iter(refusals.values()))
 
     study = Study(opened, arms, entries, seed, cut, workers)
-    keep = interval == "bootstrap"
     with progress_bar(progress, TICKS * (1 + replayed) * len(entries), "evaluating") as advance:
         tick = Ticker(advance, ", ".join(entry.label for entry in entries), TICKS * len(entries))
-        seen = study.evaluate(weighted, limit, keep, tick)
-        accepted = study.replay(seen, keep, advance, TICKS) if replayed else {}
+        seen = study.evaluate(weighted, limit, tick)
+        accepted = study.replay(seen, advance, TICKS) if replayed else {}
     if weighted and seen.certain == len(opened):
         error = InvalidArgument("log", "probability 1 for every decision", NEEDS_OVERLAP)
         refusals[", ".join(weighted)] = error
         weighted = []
-    score = Scorer(level, interval, np.random.default_rng([seed, 1]), seen.spread)
+    score = Scorer(level, seen.spread)
     assert seen.logged is not None
     rows = [score(LOGGED, "mean", seen.logged)]
     for entry in entries:

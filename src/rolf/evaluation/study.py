@@ -108,7 +108,7 @@ class Study:
 
     # --- fixed rules ---
 
-    def evaluate(self, names: Sequence[str], limit: float, keep: bool, tick: Ticker) -> Tally:
+    def evaluate(self, names: Sequence[str], limit: float, tick: Ticker) -> Tally:
         """What rules that learned from the first decisions earn on the others."""
         level = float(next(self.source.rounds(0, 1, False)).rewards[0])
         dr = "dr" in names
@@ -120,7 +120,6 @@ class Study:
             common=learned.spread.common,
             estimators=tuple(names),
             limit=limit,
-            keep=keep,
             features=self.varying and bool(names),
         )
         while True:
@@ -182,9 +181,7 @@ class Study:
 
     # --- learning policies ---
 
-    def replay(
-        self, seen: Tally, keep: bool, advance: Callable[[str], None], steps: int
-    ) -> dict[str, Sums]:
+    def replay(self, seen: Tally, advance: Callable[[str], None], steps: int) -> dict[str, Sums]:
         """The rewards that every policy accepts, learning from scratch."""
         assert seen.logged is not None
         function = partial(
@@ -194,7 +191,6 @@ class Study:
             centre=seen.logged.centre,
             common=seen.spread.common,
             least=seen.least if self.log.contextual else None,
-            keep=keep,
         )
         if self.workers.backend in ("dask", "ray"):
             sums = list(self.workers.results(function, self.entries, len(self.log)))
@@ -216,7 +212,6 @@ def replayed(
     centre: float,
     common: float | None,
     least: float | None,
-    keep: bool,
     tick: Ticker | None = None,
 ) -> Sums:
     """The rewards that a learning policy accepts; of a contextual log, whose ``least`` chance is
@@ -232,7 +227,7 @@ def replayed(
             rows = rows[coin.random(rows.size) * each.chances < least]
         rewards = each.rewards[accept(policy, each, rows)]
         weights = Weights.of(None, rewards, common)
-        sums = sums.plus(sums_of(centre, rewards - centre, weights, keep=keep))
+        sums = sums.plus(sums_of(centre, rewards - centre, weights))
         if tick is not None:
             tick(each.positions.size, size)
     return sums

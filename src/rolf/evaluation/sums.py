@@ -35,8 +35,6 @@ class Sums(NamedTuple):
     w: float = 0.0
     ww: float = 0.0
     odd: float = 0.0
-    #: t and s themselves, for the bootstrap
-    kept: tuple[tuple[FloatArray, FloatArray], ...] = ()
 
     def plus(self, other: Sums) -> Sums:
         """With the sums of more decisions, about the same centre."""
@@ -89,18 +87,13 @@ def sums_of(
     x: FloatArray,
     weights: Weights,
     scale: FloatArray | None = None,
-    keep: bool = False,
 ) -> Sums:
     """The sums of x_i, for a scale s_i that is 1 by default."""
     size, first = x.size, float(x.sum())
     s, xs, ss = float(size), first, float(size)
     if scale is not None:
         s, xs, ss = float(scale.sum()), product(x, scale), product(scale, scale)
-    kept: tuple[tuple[FloatArray, FloatArray], ...] = ()
-    if keep:
-        ones = np.ones(size) if scale is None else scale
-        kept = ((x + centre * ones, ones),)
-    return Sums(centre, size, first, s, product(x, x), xs, ss, *weights[1:], kept)
+    return Sums(centre, size, first, s, product(x, x), xs, ss, *weights[1:])
 
 
 class Overlap(NamedTuple):

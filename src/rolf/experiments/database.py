@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rolf.checks import as_number, between, whole
@@ -27,10 +28,12 @@ from rolf.experiments.roster import Roster
 from rolf.experiments.storage.contract import Record, Row
 from rolf.experiments.storage.urls import connect, connect_existing
 from rolf.experiments.transfer.backup import fill_experiment
+from rolf.experiments.transfer.learn_file import HistoryFile, Learned
 from rolf.policies.catalogue import DEFAULT_POLICY, DEFAULT_VARYING
 from rolf.policies.contract import check_choose
 from rolf.policies.policy import Policy
 from rolf.policies.registry import check_options, policy_class, policy_name
+from rolf.progress import Progress
 
 #: characters of the name of an experiment: PostgreSQL's index has room for no more
 MAX_NAME = 500
@@ -124,22 +127,76 @@ def create(
     seed: int | None = None,
     default_reward: float | None = None,
     reward_after: float | timedelta | None = None,
-    tag: str = "",
     rows: Iterable[Row] = (),
-    new: bool = False,
 ) -> Experiment:
-    """Create an experiment that must not exist yet, with a log that its policy accepts; ``new``:
-    the log is empty."""
+    """Create an experiment that must not exist yet, with a log that its policy accepts."""
     settings = _Settings.checked(policy, options, seed, default_reward, reward_after)
     begun = settings.record(_checked_name(name), roster, settings.new_policy(roster))
     roster.warn()
     store = connect(url)
     try:
-        record = fill_experiment(store, begun._replace(tag=tag or begun.tag), rows)
-        return Experiment(store, record, new=new)
+        record = fill_experiment(store, begun, rows)
+        return Experiment(store, record)
     except BaseException:
         store.close()
         raise
+
+
+def create_from_file(
+    url: str,
+    name: str,
+    path: str | Path,
+    arm: str,
+    reward: str,
+    *,
+    features: Any,
+    policy: Any = None,
+    options: Mapping[str, Any] | None = None,
+    source: str | None = None,
+    skip_unknown: bool = False,
+    progress: Progress = None,
+    **settings: Any,
+) -> tuple[Experiment, Learned]:
+    """Create an experiment that has learned from a file; an error leaves nothing behind.
+
+    Arguments are those of ``open_experiment`` and of ``Experiment.learn_file``.
+    """
+    roster = Roster.read(features)
+    cls = policy_class(default_policy(options or {}) if policy is None else policy)
+    first = _first_policy(cls, roster, options or {})
+    file = HistoryFile(
+        path,
+        arm,
+        reward,
+        arms=roster.arms,
+        policy=first,
+        source=source,
+        skip_unknown=skip_unknown,
+        progress=progress,
+    )
+    experiment = create(
+        url,
+        name,
+        roster,
+        policy=policy,
+        options=options,
+        **settings,
+        rows=[file.first_row(first)],
+    )
+    return experiment, file.learned()
+
+
+def _first_policy(cls: Any, roster: Roster, options: Mapping[str, Any]) -> Policy:
+    """The policy of a new experiment, to learn with before the experiment is created."""
+    check_options(cls, options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RolfWarning)  # shown when the experiment is created
+        try:
+            policy: Policy = cls(roster.arms.features, seed=0, **options)
+        except (TypeError, ArithmeticError) as error:
+            wanted = f"options of {policy_name(cls)} ({error})"
+            raise InvalidArgument("options", dict(options), wanted) from None
+    return policy
 
 
 def list_experiments(url: str) -> list[str]:

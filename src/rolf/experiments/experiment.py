@@ -27,6 +27,7 @@ from rolf.experiments.storage.contract import Record, Row, Store, log_rows
 from rolf.experiments.storage.forks import notice_forks
 from rolf.experiments.together import Together
 from rolf.experiments.transfer.backup import back_up
+from rolf.experiments.transfer.export import write_log
 from rolf.experiments.warm_start import WarmStart
 from rolf.types import Decision
 
@@ -204,12 +205,24 @@ class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Ser
         """All decisions with their rewards, in their order."""
         with self.current(defaults=False) as replica:
             context, roster, last = replica.policy.context, replica.roster, replica.last
-        rows = (
-            [Row(*row) for row in log_rows(self.synced.store, self._record, 0, last)]
-            if last
-            else []
-        )
+        rows = self._rows(last)
         return logged_decisions(rows, self._record, roster, context)
+
+    def export(self, path: str | Path) -> int:
+        """Write the log to a file, .csv or .parquet, one row per decision with its reward.
+
+        Returns:
+            How many decisions were written.
+        """
+        with self.current(defaults=False) as replica:
+            policy, rows = replica.policy, self._rows(replica.last)
+        return write_log(path, self._record, rows, policy)
+
+    def _rows(self, upto: int) -> list[Row]:
+        """The rows of the log up to one."""
+        if not upto:
+            return []
+        return [Row(*row) for row in log_rows(self.synced.store, self._record, 0, upto)]
 
     # --- snapshots ---
 

@@ -67,7 +67,7 @@ class Roster:
         data = json.loads(text)
         features = np.array(data["features"], dtype=np.float64, order="C")
         recipe = Recipe.from_dict(data["recipe"]) if "recipe" in data else None
-        arms = Arms(features, data["labels"], data["columns"], data.get("categories"), recipe)
+        arms = Arms(features, data["labels"], data["columns"], recipe)
         return cls(arms, data["active"], paused=bool(data.get("paused", False)))
 
     def dumps(self) -> str:
@@ -78,8 +78,6 @@ class Roster:
             "columns": arms.columns if arms.named else None,
             "active": [bool(each) for each in self.active],
         }
-        if arms.categories:
-            data["categories"] = arms.categories
         if arms.recipe is not None:
             data["recipe"] = arms.recipe.to_dict()
         if self.paused:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from rolf.experiments.log.history import Past, check_source, checked_source
 from rolf.experiments.log.replica import Replica
 from rolf.experiments.parts import Part
 from rolf.experiments.storage.contract import HISTORY, Row
+from rolf.experiments.transfer.learn_file import HistoryFile, Learned
+from rolf.progress import Progress
 
 
 class WarmStart(Part):
@@ -60,6 +63,46 @@ class WarmStart(Part):
             )
 
         return self._learn(past, source)
+
+    def learn_file(
+        self,
+        path: str | Path,
+        arm: str,
+        reward: str,
+        *,
+        source: str | None = None,
+        skip_unknown: bool = False,
+        progress: Progress = None,
+    ) -> Learned:
+        """Learn from a table of past rounds in a file: all of it or nothing.
+
+        Any table will do that has a column with the arm of each round, one with its reward and, if
+        the policy takes a context, one per entry of it: the export of another experiment, too.
+
+        Args:
+            path: CSV, Parquet, or a folder of Parquet files, which may be larger than memory.
+            arm: the column with the arm of each round.
+            reward: the column with its reward.
+            source: a name by which the same file is recognised, as in ``learn``; by default that
+                of the file.
+            skip_unknown: leave out rows of arms that the experiment does not have, rather than
+                refuse the file.
+            progress: show a progress bar; by default on a terminal.
+
+        Returns:
+            How many rows the file has, how many rounds were learned, and which arms are unknown.
+        """
+        file = HistoryFile(
+            path,
+            arm,
+            reward,
+            arms=self.synced.replica.roster.arms,
+            policy=self.synced.replica.policy,
+            source=source,
+            skip_unknown=skip_unknown,
+            progress=progress,
+        )
+        return file.learned(self._learn(file.history_of, file.source))
 
     def _learn(self, make: Callable[[Replica], Past], source: str | None) -> int:
         """Learn a history, which is made for the arms of the moment."""

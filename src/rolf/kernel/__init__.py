@@ -10,6 +10,7 @@ Algorithm code is written once, as plain functions over arrays and NamedTuples:
   ``loops``: a matrix product or a rank-one update, never an algorithm.
 * ``@looped`` marks code that is a scalar loop by nature; online calls go to the compiled
   function too.
+* ``borrowed(arrays)`` spares compiled code the counting of references to its arguments.
 
 Python calls run the functions as they stand, without Numba. ``compiled`` hands out the Numba
 version of a function; ``cache.py`` keeps it on disk between processes.
@@ -17,6 +18,7 @@ version of a function; ``cache.py`` keeps it on disk between processes.
 
 from rolf.kernel.dispatch import (
     body_of,
+    borrowed,
     compiled,
     has_body,
     implement,
@@ -29,6 +31,7 @@ from rolf.kernel.dispatch import (
 
 __all__ = [
     "body_of",
+    "borrowed",
     "compiled",
     "has_body",
     "implement",

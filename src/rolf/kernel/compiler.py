@@ -22,9 +22,13 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numba
+from numba.core import cgutils
 from numba.core.codegen import CPUCodegen, JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.event import Event, Listener, install_listener
+from numba.core.types import Array
+from numba.core.types.containers import BaseTuple
+from numba.extending import intrinsic
 
 #: the versions of Numba that this file has been tried with
 TRIED = ("0.68.",)
@@ -35,9 +39,14 @@ PLAIN = "ROLF_PLAIN_NUMBA"
 IsInner = Callable[[Callable[..., Any]], bool]
 
 
+def tried() -> bool:
+    """Whether this file may be used with the Numba that is installed."""
+    return os.environ.get(PLAIN) != "1" and numba.__version__.startswith(TRIED)
+
+
 def compiler_options(is_inner: IsInner) -> dict[str, Any]:
     """The options of ``numba.njit`` for an outermost function."""
-    if os.environ.get(PLAIN) == "1" or not numba.__version__.startswith(TRIED):
+    if not tried():
         return {}
     return {"pipeline_class": type("Compiler", (OutermostCompiler,), {"is_inner": is_inner})}
 
@@ -128,6 +137,39 @@ def _connect_environments(codegen: CPUCodegen, environments: dict[str, Any]) -> 
         engine.finalize_object()
     for name, environment in environments.items():
         codegen.set_env(name, environment)
+
+
+# --- arrays that are not counted ---------------------------------------------------------------
+
+
+def borrowing() -> Callable[[Any], Any]:
+    """The compiled form of ``rolf.kernel.borrowed``."""
+    if not tried():
+        return lambda value: value
+    return lambda value: _uncounted(value)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _uncounted(_: Any, value: Any) -> Any:
+    """The same value, whose arrays do not know their owner: copies of it count no references."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _strip(context, builder, signature.args[0], args[0])
+
+    return value(value), generate
+
+
+def _strip(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    if isinstance(kind, Array):
+        array = context.make_array(kind)(context, builder, value)
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        return array._getvalue()
+    if isinstance(kind, BaseTuple):
+        fields = [builder.extract_value(value, place) for place in range(len(kind))]
+        parts = [_strip(context, builder, *each) for each in zip(kind.types, fields, strict=True)]
+        return context.make_tuple(builder, kind, parts)
+    context.nrt.incref(builder, kind, value)
+    return value
 
 
 @contextmanager

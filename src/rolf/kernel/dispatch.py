@@ -115,6 +115,22 @@ def looped(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def borrowed(value: R) -> R:
+    """The same arrays and NamedTuples of arrays, for as long as somebody else holds them.
+
+    Compiled code counts the references to every array it passes on, which may take longer than what
+    is done with the array; to borrowed ones it does not. So a function may borrow its arguments,
+    which its caller holds, provided that it returns neither them nor views of them.
+    """
+    return value
+
+
+def _find_borrowing(*_: Any) -> Callable[..., Any]:
+    from rolf.kernel.compiler import borrowing
+
+    return borrowing()
+
+
 def _register(call: Callable[..., Any], find: Callable[..., Any]) -> None:
     _registered.append((call, find))
     if _active:
@@ -131,6 +147,9 @@ def _overload(call: Callable[..., Any], find: Callable[..., Any]) -> None:
         return function
 
     overload(call, jit_options=INNER, strict=False)(body)
+
+
+_register(borrowed, _find_borrowing)
 
 
 def activate() -> None:

@@ -19,7 +19,7 @@ from rolf.parallel import check_backend
 from rolf.plots import regret as plots
 from rolf.plots.style import save
 from rolf.progress import progress_bar
-from rolf.simulation.entries import describe_policies
+from rolf.simulation.entries import describe, read_policies
 from rolf.simulation.result import Result, Summary, load_result, versions
 from rolf.simulation.simulate import simulate
 from rolf.text import harmless, write_csv
@@ -141,7 +141,7 @@ def play_panel(
         "runs": runs,
         "seed": panel_seed(seed, panel),
         "versions": versions(),
-        "policies": describe_policies(panel.policies),
+        "policies": describe(read_policies(panel.policies)),
     }
     if resume and path.exists():
         try:

@@ -1,4 +1,4 @@
-"""Independent tasks on the cores of this machine, on a Dask cluster or on Ray, through joblib.
+"""Independent tasks on the cores of this machine, on a Dask cluster or on Ray.
 
 What travels are bytes that are pickled and unpickled here, so that all backends take the same
 functions and raise the same errors. Nothing is imported before it is needed.
@@ -7,10 +7,13 @@ functions and raise the same errors. Nothing is imported before it is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolf.checks import one_of, whole
 from rolf.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from rolf.parallel.executors import Executor
 
 #: processes of this machine, threads of this process, a Dask cluster, a Ray cluster
 BACKENDS = ("local", "threads", "dask", "ray")
@@ -30,18 +33,6 @@ def check_backend(backend: str, jobs: int | None = None, address: str | None = N
         raise InvalidArgument("address", address, expected)
     if not isinstance(address, str) or not address:
         raise InvalidArgument("address", address, "the address of a cluster, such as host:8786")
-
-
-def pickled(what: str, value: Any) -> bytes:
-    """A value as it travels to workers; an error that says what cannot."""
-    import cloudpickle
-
-    try:
-        out: bytes = cloudpickle.dumps(value)
-    except Exception as error:
-        expected = f"something that can be pickled ({type(error).__name__}: {error})"
-        raise InvalidArgument(what, value, expected) from error
-    return out
 
 
 def completed(
@@ -83,10 +74,20 @@ def _completed(
 ) -> Iterator[tuple[int, Any]]:
     if not len(tasks):
         return
-    from rolf.parallel.clusters import open_workers
-    from rolf.parallel.dispatch import run_all
+    from rolf.parallel.executors import run_all
 
-    yield from run_all(function, tasks, open_workers(backend, jobs, address))
+    yield from run_all(function, tasks, _executor(backend, jobs, address))
+
+
+def _executor(backend: str, jobs: int | None, address: str | None) -> Executor:
+    if backend in ("local", "threads"):
+        from rolf.parallel.cores import cores
+        from rolf.parallel.executors import Threads, processes
+
+        return Threads(jobs or cores()) if backend == "threads" else processes(jobs)
+    from rolf.parallel.clusters import dask_workers, ray_workers
+
+    return (dask_workers if backend == "dask" else ray_workers)(jobs, address)
 
 
 def shutdown() -> None:

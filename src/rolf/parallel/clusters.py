@@ -1,4 +1,4 @@
-"""Which workers a call means: those of this machine, or of a cluster that is joined or started."""
+"""Workers of a Dask or Ray cluster, which is joined or started here."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any
 
-from joblib import cpu_count
-
 from rolf.errors import InvalidArgument, RolfError
 from rolf.extras import require
-from rolf.parallel.backends import ATTEMPTS, Dask, Processes, Ray, Threads, Workers
+from rolf.parallel.cores import cores
+from rolf.parallel.executors import ATTEMPTS, Executor
 from rolf.parallel.worker import ONE_THREAD
 
 #: seconds in which a cluster has to answer, and in which its first worker has to be there
@@ -27,16 +26,6 @@ RESULTS = 256 * 2**20
 
 #: clusters that were joined or started here: what they were asked for, and how to leave them
 _joined: dict[tuple[str, str | None, int | None], tuple[Any, Callable[[], None]]] = {}
-
-
-def open_workers(backend: str, jobs: int | None, address: str | None) -> Workers:
-    """The workers of a backend."""
-    if backend == "local":
-        return _processes(jobs or cpu_count())
-    if backend == "threads":
-        count = jobs or cpu_count()
-        return Workers(lambda: Threads(count), count, 2 * count, pickles=False)
-    return (_dask if backend == "dask" else _ray)(jobs, address)
 
 
 def leave() -> None:
@@ -55,39 +44,46 @@ def _abandon(wanted: tuple[str, str | None, int | None]) -> None:
         threading.Thread(target=_joined.pop(wanted)[1]).start()
 
 
-def _processes(count: int) -> Workers:
-    from joblib.externals.loky.process_executor import BrokenProcessPool
-
-    def backend() -> Any:
-        return Processes(inner_max_num_threads=1, nesting_level=0)
-
-    return Workers(backend, count, 2 * count, children=True, deaths=(BrokenProcessPool,))
-
-
 # --- Dask ---
 
 
-def _dask(jobs: int | None, address: str | None) -> Workers:
+class DaskWorkers(Executor):
+    """Workers of a Dask cluster. They finish what they run, unless the cluster is ours to end."""
+
+    retries = True
+
+    def __init__(
+        self, client: Any, jobs: int, in_flight: int, end: Callable[[], None] | None
+    ) -> None:
+        from distributed import KilledWorker
+        from distributed.client import FutureCancelledError
+
+        super().__init__(jobs, in_flight)
+        self.deaths = (KilledWorker,)
+        self.losses = (CancelledError, FutureCancelledError)
+        self._client = client
+        self._end = end
+
+    def submit(self, call: Callable[..., Any], *args: Any) -> Any:
+        return self._client.submit(call, *args, pure=False)
+
+    def stop(self, futures: set[Any]) -> None:
+        with suppress(Exception):  # the cluster may be gone
+            self._client.cancel(list(futures), force=True)
+        if self._end is not None:
+            self._end()
+
+
+def dask_workers(jobs: int | None, address: str | None) -> Executor:
+    """The workers of the Dask cluster that a call means."""
     require("distributed", "the backend dask")
-    from concurrent.futures import CancelledError
-
-    from distributed import KilledWorker
-    from distributed.client import FutureCancelledError
-
     client, end = _dask_client(jobs, address)
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError as error:
         raise _unreachable(address, "a Dask scheduler with workers", error) from None
-    cores = sum(client.nthreads().values())
-    return Workers(
-        lambda: Dask(client, jobs or cores, end),
-        jobs or cores,
-        jobs or 2 * cores,
-        retries=True,
-        deaths=(KilledWorker,),
-        losses=(CancelledError, FutureCancelledError),
-    )
+    threads = sum(client.nthreads().values())
+    return DaskWorkers(client, jobs or threads, jobs or 2 * threads, end)
 
 
 def _dask_client(jobs: int | None, address: str | None) -> tuple[Any, Callable[[], None] | None]:
@@ -108,7 +104,7 @@ def _dask_client(jobs: int | None, address: str | None) -> tuple[Any, Callable[[
         _joined[wanted] = client, client.close
         return client, None
     cluster = LocalCluster(
-        n_workers=jobs or cpu_count(),
+        n_workers=jobs or cores(),
         threads_per_worker=1,
         dashboard_address="127.0.0.1:0",
         env=ONE_THREAD,
@@ -137,29 +133,52 @@ def _connected_dask(address: str) -> Any:
 # --- Ray ---
 
 
-def _ray(jobs: int | None, address: str | None) -> Workers:
+class RayWorkers(Executor):
+    """Workers of a Ray cluster."""
+
+    retries = True
+
+    def __init__(self, remote: Any, jobs: int, in_flight: int) -> None:
+        from ray import exceptions
+
+        super().__init__(jobs, in_flight)
+        self.deaths = (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError)
+        self.losses = (exceptions.RaySystemError, exceptions.ObjectLostError)
+        self._remote = remote
+        self._references: dict[Any, Any] = {}
+
+    def submit(self, call: Callable[..., Any], *args: Any) -> Any:
+        reference = self._remote.remote(call, *args)
+        future = reference.future()
+        self._references[future] = reference
+        future.add_done_callback(self._references.pop)
+        return future
+
+    def stop(self, futures: set[Any]) -> None:
+        import ray
+
+        for future in futures:
+            with suppress(Exception):  # it has just finished, or the cluster is gone
+                ray.cancel(self._references[future], force=True)
+
+
+def ray_workers(jobs: int | None, address: str | None) -> Executor:
+    """The workers of the Ray cluster that a call means."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     require("ray", "the backend ray")
     import ray
 
     here = _join_ray(jobs, address)
     path = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))} if here else {}
-    remote = ray.remote(_call_batch).options(
+    remote = ray.remote(_called).options(
         num_cpus=1, max_retries=ATTEMPTS - 1, runtime_env={"env_vars": {**ONE_THREAD, **path}}
     )
     count = jobs or int(ray.cluster_resources().get("CPU", 1))
-    return Workers(
-        lambda: Ray(remote, count),
-        count,
-        jobs or 2 * count,
-        retries=True,
-        deaths=(ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError),
-        losses=(ray.exceptions.RaySystemError, ray.exceptions.ObjectLostError),
-    )
+    return RayWorkers(remote, count, jobs or 2 * count)
 
 
-def _call_batch(batch: Callable[[], Any]) -> Any:
-    return batch()
+def _called(call: Callable[..., Any], *args: Any) -> Any:
+    return call(*args)
 
 
 def _join_ray(jobs: int | None, address: str | None) -> bool:
@@ -178,7 +197,7 @@ def _join_ray(jobs: int | None, address: str | None) -> bool:
         if address is None:
             ray.init(
                 address="local",
-                num_cpus=jobs or cpu_count(),
+                num_cpus=jobs or cores(),
                 include_dashboard=False,
                 object_store_memory=RESULTS,
                 **quiet,

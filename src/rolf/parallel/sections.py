@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from rolf.parallel import check_backend, completed
+from rolf.parallel.cores import cores
 
 #: rows below which parts are read one after the other
 FEW = 500_000
@@ -74,9 +75,7 @@ class Workers(NamedTuple):
     def leaves_cores(self, tasks: int, rows: int) -> bool:
         """Whether so few tasks leave cores of this machine idle, and have rows that are worth
         one."""
-        from joblib import cpu_count
-
-        return self.here and rows >= FEW and tasks < (self.jobs or cpu_count())
+        return self.here and rows >= FEW and tasks < (self.jobs or cores())
 
     def results(
         self, function: Callable[[Task], Result], tasks: Sequence[Task], rows: int

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from rolf.errors import RolfError
+from rolf.errors import InvalidArgument, RolfError
 from rolf.parallel import sources
 
 #: seconds between two looks at whether the caller is still there
@@ -39,20 +39,54 @@ class Outcome(NamedTuple):
     trace: str = ""
 
 
-def call(function: Callable[[Any], Any], number: int, task: Any) -> Outcome:
-    """Call a function with a task."""
+#: how long a batch of tasks took, in seconds, and what came of each of them
+Batch = tuple[float, list[Outcome]]
+
+
+def pickled(what: str, value: Any) -> bytes:
+    """A value as it travels to workers; an error that says what cannot."""
+    import cloudpickle
+
+    try:
+        out: bytes = cloudpickle.dumps(value)
+    except Exception as error:
+        expected = f"something that can be pickled ({type(error).__name__}: {error})"
+        raise InvalidArgument(what, value, expected) from error
+    return out
+
+
+def call_batch(function: Callable[[Any], Any], tasks: list[tuple[int, Any]]) -> Batch:
+    """Call a function with every task of a batch, up to the first error."""
+    return _timed(functools.partial(_call, function), tasks)
+
+
+def call_pickled_batch(function: bytes, tasks: list[tuple[int, bytes]]) -> Batch:
+    """The same; function, tasks, and what comes of them are pickled."""
+    for variable, value in ONE_THREAD.items():  # unless another number was set for this worker
+        os.environ.setdefault(variable, value)
+    return _timed(functools.partial(_call_pickled, function), tasks)
+
+
+def _timed(call: Callable[[int, Any], Outcome], tasks: list[tuple[int, Any]]) -> Batch:
+    started = time.perf_counter()
+    outcomes: list[Outcome] = []
+    for number, task in tasks:
+        outcomes.append(call(number, task))
+        if outcomes[-1].error is not None:  # it is raised in the caller, which stops everything
+            break
+    return time.perf_counter() - started, outcomes
+
+
+def _call(function: Callable[[Any], Any], number: int, task: Any) -> Outcome:
     try:
         return Outcome(number, function(task))
     except Exception as error:
         return Outcome(number, error=error)
 
 
-def call_pickled(function: bytes, number: int, task: bytes) -> Outcome:
-    """Call a function with a task; both, and what comes of it, are pickled."""
+def _call_pickled(function: bytes, number: int, task: bytes) -> Outcome:
     import cloudpickle
 
-    for variable, value in ONE_THREAD.items():  # unless whoever started this worker chose
-        os.environ.setdefault(variable, value)
     try:
         with _loading:
             parcel = _opened(function)

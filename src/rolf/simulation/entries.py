@@ -1,9 +1,12 @@
-"""Which policies are played: labels, classes and options, checked before anything is."""
+"""Which policies play: labels, classes and options, checked before anything is played."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from rolf.errors import InvalidArgument
 from rolf.policies.policy import Policy
@@ -23,6 +26,19 @@ class Entry(NamedTuple):
         """Whether the loop may play it by its operations, past ask and tell."""
         policy = isinstance(self.build, type) and issubclass(self.build, Policy)
         return policy and self.build.ask is Policy.ask and self.build.tell is Policy.tell
+
+    def make(self, problem: Any, seed: np.random.SeedSequence) -> Any:
+        """The policy for a problem, which gets the seed if it takes one."""
+        if self.ours:
+            return self.build(problem.features, seed=seed, **self.options)
+        options = dict(self.options)
+        try:
+            takes_seed = "seed" in inspect.signature(self.build).parameters
+        except (TypeError, ValueError):
+            takes_seed = False
+        if takes_seed:
+            options["seed"] = int(seed.generate_state(1)[0])
+        return self.build(problem.features.copy(), **options)  # the problem is others' too
 
 
 def read_policies(policies: Mapping[str, Any]) -> list[Entry]:
@@ -48,6 +64,6 @@ def read_policies(policies: Mapping[str, Any]) -> list[Entry]:
     return entries
 
 
-def describe_policies(policies: Mapping[str, Any]) -> dict[str, Any]:
-    """The policies of a simulation as plain data: label, name and options."""
-    return {e.label: {"policy": e.name, "options": e.options} for e in read_policies(policies)}
+def describe(entries: Iterable[Entry]) -> dict[str, Any]:
+    """Policies as plain data: name and options by label."""
+    return {each.label: {"policy": each.name, "options": each.options} for each in entries}

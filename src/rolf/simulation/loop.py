@@ -11,7 +11,7 @@ from rolf.environments.lower_bounds import two_arms
 from rolf.environments.problem import look, respond
 from rolf.environments.varying_problems import varying
 from rolf.errors import InvalidArgument
-from rolf.kernel import compiled
+from rolf.kernel import borrowed, compiled
 from rolf.policies.operations import choose, kept_features, update
 from rolf.policies.registry import policy_class
 from rolf.policies.warm import warm
@@ -31,6 +31,7 @@ def play(
 ) -> None:
     """Play ``regret.size`` rounds, from round ``first`` on, and write the cumulative regret into
     ``regret``; ``total`` is that of the rounds before."""
+    params, state, problem = borrowed(params), borrowed(state), borrowed(problem)
     for step in range(regret.size):
         features, means, best = look(problem, first + step, problem_rng)
         choice = choose(params, state, features, available, policy_rng)
@@ -83,14 +84,17 @@ def play_policy(
 
 
 def ready_loop(
-    cls: Any, problem: Any, options: Mapping[str, Any] | None = None
+    policy: Any, problem: Any, options: Mapping[str, Any] | None = None
 ) -> Callable[..., None]:
-    """``play``, compiled for this policy and this kind of problem."""
-    policy: Any = cls(problem.features, seed=0, **(options or {}))
+    """``play``, compiled for such a policy and such a problem; the policy plays no round.
+
+    ``options`` are named while it is compiled.
+    """
     key = (*policy.part_classes(), type(problem.params))
     if key not in _loops:
         chosen = "".join(f", {name}={value!r}" for name, value in (options or {}).items())
-        title = f"{cls.name or cls.__name__}{chosen} on {key[-1].__name__.lower()} features"
+        name = policy.name or type(policy).__name__
+        title = f"{name}{chosen} on {key[-1].__name__.lower()} features"
         _loops[key] = compiled(play, *key, title=title)
     play_policy(policy, problem, np.random.default_rng(0), np.empty(0), _loops[key])
     return _loops[key]
@@ -104,7 +108,8 @@ def compile_policy(name: str) -> None:
     build: Any = policy_class(name)
     fixed, moving = two_arms(), varying(arms=2, observed=1).draw(0)
     for options in build.variants:
-        ready_loop(build, fixed, options)
+        policy = build(fixed.features, seed=0, **options)
+        ready_loop(policy, fixed, options)
         if build.varying:
-            ready_loop(build, moving, options)
-        warm(build(fixed.features, seed=0, **options))
+            ready_loop(build(moving.features, seed=0, **options), moving, options)
+        warm(policy)

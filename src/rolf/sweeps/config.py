@@ -20,7 +20,8 @@ from rolf.simulation.config import (
     read_toml,
 )
 from rolf.simulation.entries import Entry, read_policies
-from rolf.simulation.simulate import build_policy, draw_problem, kept_rounds, warn_if_unsuited
+from rolf.simulation.runs import draw_problem, make_policy
+from rolf.simulation.simulate import kept_rounds, warn_if_unsuited
 from rolf.sweeps.identity import alike, cell_key, plain
 from rolf.sweeps.plan import Cell, Plan
 
@@ -218,7 +219,7 @@ def _combine(
             with mistakes.noted(policy.where), _foreign(policy.where, entry.options):
                 if first is None:
                     continue
-                made = build_policy(entry, first, plan.seeds[0], 0)
+                made = make_policy(entry, first, plan.seeds[0], 0)
                 if entry.ours:
                     warn_if_unsuited(entry, made, first, plan.rounds)
                 content = {

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 from rolf import parallel
 from rolf.extras import require
 from rolf.progress import progress_bar
-from rolf.simulation.loop import ready_loop
 from rolf.simulation.result import versions
-from rolf.simulation.simulate import draw_problem
+from rolf.simulation.runs import Runs
 from rolf.sweeps.config import Players, read_config
 from rolf.sweeps.plan import Plan
 from rolf.sweeps.result import Sweep
@@ -81,7 +80,9 @@ def sweep(
     store.clean()
     store.write_plan(plan)
     for index in dict.fromkeys(index for index, _ in agenda.missing):
-        _compile(agenda.players[index], plan.seeds[0])
+        entry, problem = agenda.players[index]
+        if entry.ours:  # compiled once, so that the workers of this machine find it
+            Runs([entry], problem, plan.seeds[0], points).prepare(0)
     used = versions()
     tasks = [
         Task(*agenda.players[index], points, *block, plan.cells[index].words, used)
@@ -95,10 +96,3 @@ def sweep(
             store.write(cell.key, block, regret)
             advance(cell.words)
     return Sweep(store.folder, plan)
-
-
-def _compile(players: Players, seed: int) -> None:
-    """Compile what will play here, once, so that the workers of this machine find it."""
-    if players.entry.ours:
-        first = draw_problem(players.problem, seed, 0)
-        ready_loop(players.entry.build, first, players.entry.options)

@@ -11,9 +11,8 @@ import numpy as np
 
 from rolf.errors import RolfError
 from rolf.simulation.entries import Entry
-from rolf.simulation.loop import play, ready_loop
 from rolf.simulation.result import versions
-from rolf.simulation.simulate import draw_problem, play_at
+from rolf.simulation.runs import Runs
 from rolf.types import FloatArray, IntArray
 
 _versions = functools.cache(versions)
@@ -40,14 +39,11 @@ def play_task(task: Task) -> FloatArray:
         got = ", ".join(f"{name} {here[name]}, not {task.versions.get(name)}" for name in names)
         raise RolfError(f"a worker has other versions than the caller: {got}")
     regret = np.empty((task.runs, task.points.size))
-    loop = play
-    if task.entry.ours:
-        drawn = draw_problem(task.problem, task.seed, task.first)
-        loop = ready_loop(task.entry.build, drawn, task.entry.options)
+    runs = Runs([task.entry], task.problem, task.seed, task.points)
     for row in range(task.runs):
         run = task.first + row
         try:
-            regret[row] = play_at(task.entry, task.problem, task.seed, run, task.points, loop)
+            regret[row] = runs.play((0, run))
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             raise RolfError(

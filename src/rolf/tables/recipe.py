@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -58,18 +58,17 @@ class Recipe:
         )
 
     @classmethod
-    def of_columns(cls, columns: Sequence[str], categories: Mapping[str, list[str]]) -> Recipe:
-        """The recipe of a table that has none: columns of numbers, and of zeros and ones.
+    def of_columns(cls, columns: Sequence[str]) -> Recipe:
+        """The recipe of a table that was made of numbers, and of zeros and ones.
 
-        The columns ``kind=red`` and ``kind=blue`` come from the text in a column ``kind``.
+        The columns ``kind=red`` and ``kind=blue`` stand for the text in a column ``kind``.
         """
         texts: dict[str, list[str]] = {}
         for column in columns:
             name, equals, category = column.partition("=")
             if equals and name not in columns:
                 texts.setdefault(name, []).append(category)
-        texts |= categories
-        dummies = {f"{name}={each}" for name, known in texts.items() for each in known}
+        dummies = {f"{name}={each}" for name, categories in texts.items() for each in categories}
         numbers = [Number(name) for name in columns if name not in dummies]
         return cls(None, (*numbers, *(Category(name, tuple(texts[name])) for name in texts)))
 

@@ -158,7 +158,7 @@ def simulations_make_the_same_decisions(make: Make) -> None:
     clicks = narrow(policy)
     means = 0.5 + 0.4 * MEANS if clicks else MEANS + lift(policy)
     problem = Problem(FEATURES, means, 0.1, rewards="bernoulli" if clicks else "gaussian")
-    loop = ready_loop(type(policy), problem, policy.options)
+    loop = ready_loop(policy, problem, policy.options)
     fast, slow = np.empty(60), np.empty(60)
     play_policy(make(), problem, np.random.default_rng(4), fast, loop)
     play_policy(make(), problem, np.random.default_rng(4), slow)

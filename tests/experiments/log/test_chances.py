@@ -194,7 +194,7 @@ def test_an_exported_log_has_them_too(tmp_path):
             decision = experiment.ask()
             said.append(decision.probability)
             experiment.tell(decision, reward_of(experiment.synced.replica.policy, decision.arm))
-        rolf.export_log(experiment, tmp_path / "log.csv")
+        experiment.export(tmp_path / "log.csv")
     log = rolf.read_log(tmp_path / "log.csv")
     assert log.probabilities.tolist() == said
 

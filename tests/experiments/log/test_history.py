@@ -168,7 +168,7 @@ def test_the_same_source_counts_once(url):
 
 @pytest.mark.parametrize("name", CATALOG)
 def test_a_source_is_known_when_there_are_more_arms(name, tmp_path):
-    """Also to an experiment that was exported and imported."""
+    """Also to a copy of the experiment."""
     experiment = create_experiment(make_url("sqlite"), policy=name)
     past = {"arms": PAST_ARMS, "rewards": PAST_REWARDS, **past_features(experiment)}
     assert experiment.learn(source="spring", **past) == PAST_ARMS.size
@@ -176,8 +176,8 @@ def test_a_source_is_known_when_there_are_more_arms(name, tmp_path):
     assert experiment.learn(source="spring", **past) == 0
     with pytest.raises(ExperimentError, match="other rounds"):
         experiment.learn(source="spring", **{**past, "rewards": 0.5 * PAST_REWARDS})
-    rolf.export_log(experiment, tmp_path / "log.parquet")
-    copy = rolf.import_log(make_url("sqlite"), "copy", tmp_path / "log.parquet")
+    experiment.backup(tmp_path / "copy.db")
+    copy = rolf.open_experiment(f"sqlite:///{tmp_path}/copy.db", experiment.name)
     assert copy.learn(source="spring", **past) == 0
 
 

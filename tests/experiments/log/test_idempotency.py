@@ -169,18 +169,20 @@ def test_a_request_whose_decisions_are_being_deleted(kind):
         experiment.ask(idempotency_key="a")
 
 
-def test_an_exported_log_does_without_requests_but_not_without_a_pause(tmp_path):
+def test_an_export_has_every_decision_and_a_backup_keeps_a_pause(tmp_path):
     url = make_url("sqlite")
     experiment = create_experiment(url, policy="ucb")
     play(experiment, 5)
     experiment.ask_many(2, idempotency_key="a")
     experiment.pause()
-    assert rolf.export_log(experiment, tmp_path / "log.parquet") == 7
-    copy = rolf.import_log(url, "copy", tmp_path / "log.parquet")
+    assert experiment.export(tmp_path / "log.parquet") == 7
+    experiment.backup(tmp_path / "copy.db")
+    backup = f"sqlite:///{tmp_path}/copy.db"
+    copy = rolf.open_experiment(backup, "one")
     assert copy.paused
     copy.resume()
-    assert not rolf.open_experiment(url, "copy").paused
-    assert rolf.open_experiment(url, "copy").counts() == experiment.counts()
+    assert not rolf.open_experiment(backup, "one").paused
+    assert rolf.open_experiment(backup, "one").counts() == experiment.counts()
     assert experiment.status(timeline=True).timeline
 
 

@@ -294,7 +294,7 @@ def test_every_policy_gets_the_intervals_of_the_posterior(name, monkeypatch):
     ]
     assert [arm.low for arm in pair[0].status().arms] == [None] * ARMS
     for each in pair:
-        monkeypatch.setattr(each, "_now", lambda: clock)
+        monkeypatch.setattr(each.synced, "now", lambda: clock)
     rng = np.random.default_rng(0)
     for step in range(40):
         clock += 1.0

@@ -350,8 +350,8 @@ def test_paths_that_no_file_can_have(path, tmp_path, monkeypatch):
     for call in (
         lambda: experiment.backup(path),
         lambda: rolf.restore(path, make_url("memory")),
-        lambda: rolf.export_log(experiment, path),
-        lambda: rolf.import_log(make_url("memory"), "x", path),
+        lambda: experiment.export(path),
+        lambda: experiment.learn_file(path, "arm", "reward"),
     ):
         with pytest.raises(RolfError):
             call()

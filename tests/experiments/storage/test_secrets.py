@@ -91,7 +91,6 @@ URL = "postgresql://bob:s3cret@host/db"
     [
         lambda: rolf.restore(URL, "memory://"),
         lambda: rolf.backup("memory://", URL),
-        lambda: rolf.import_log("memory://", "x", URL),
         lambda: rolf.open_experiment("memory://", " " + URL, features=[[1.0], [2.0]]),
         lambda: rolf.open_experiment("memory://", "x", features=URL),
         lambda: rolf.open_experiment("memory://", "x", features=[[1.0], [2.0]], policy=URL),

@@ -1,4 +1,4 @@
-"""Export and import of logs, and files that cannot be read."""
+"""Exports of logs, and other experiments that learn from them."""
 
 from __future__ import annotations
 
@@ -11,53 +11,42 @@ import pandas
 import pyarrow.parquet as pq
 import pytest
 
-import rolf
-from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument, RolfError
+from rolf.errors import InvalidArgument, RolfError
 from rolf.experiments.database import create
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.contract import DECISION, REWARD, Row
-from rolf.experiments.transfer.export import export_log, import_log
+from rolf.experiments.storage.contract import REWARD, Row
 from rolf.logs.log import read_log
 from rolf.testing.experiments import roster_of, rows_of
-from rolf.testing.storage import (
-    create_experiment,
-    current_state,
-    folded_state,
-    play,
-    round_features,
-)
+from rolf.testing.storage import create_experiment, play, round_features
 from support.helpers import FEATURES, LETTERS
 
 
-def contents(experiment):
-    """The log without what is the database's own: sequence numbers and blanks in JSON."""
-    rows = [row._replace(seq=0) for row in rows_of(experiment)]
-    return [row._replace(features=row.features and json.loads(row.features)) for row in rows]
+def exported(experiment, path):
+    """The columns of an exported log, as Python has them."""
+    experiment.export(path)
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pydict()
+    return pandas.read_csv(path, dtype={"arm": str, "greedy": str, "pseudo": str}).to_dict("list")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("policy", ["rolf-ridge", "rolf-bayes", "rolf-varying", "lints"])
-def test_an_exported_log_is_imported_unchanged(url, policy, kind, tmp_path):
+def test_a_log_is_exported_with_its_decisions(url, policy, kind, tmp_path):
     experiment = create_experiment(url, policy=policy)
-    waiting = experiment.ask_many(4, **round_features(experiment))
+    pending = experiment.ask_many(4, **round_features(experiment))
     play(experiment, 20)
-    experiment.tell(waiting[1], 3.0)
+    experiment.tell(pending[1], 3.0)
     file = tmp_path / f"log.{kind}"
-    assert export_log(experiment, file) == 24
-    settings = {} if kind == "parquet" else {"features": FEATURES, "policy": policy, "seed": 4}
-    again = import_log(url, "again", file, **settings)
-    assert contents(again) == contents(experiment)
-    assert current_state(again).state == folded_state(experiment).state
-    assert again.status().pending == 3
-    one, two = (each.ask_many(8, **round_features(each)) for each in (experiment, again))
-    assert [each.id for each in one] == [each.id for each in two]
-    assert [each.arm for each in one] == [each.arm for each in two]
-    again.tell(waiting[0].id, 1.0)
-    with pytest.raises(DifferentExperiment, match="'again' already"):
-        import_log(url, "again", file, **settings)
+    assert experiment.export(file) == 24
+    rows = [row for row in rows_of(experiment) if row.kind == 1]
+    data = exported(experiment, file)
+    assert data["id"] == [f"{experiment.record.tag}-{row.number}" for row in rows]
+    assert [int(arm) for arm in data["arm"]] == [row.arm for row in rows]
+    assert [int(arm) for arm in data["greedy"]] == [row.greedy for row in rows]
     log = read_log(file)
     assert len(log) == 21
     assert log.unrewarded == 3
+    assert 3.0 in log.rewards.tolist()
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -71,46 +60,32 @@ def test_every_column_of_the_log_is_exported(kind, tmp_path):
     rows += [rows[0].rewarded(REWARD, 0.1 + 0.2, 12.25)]
     experiment = create(url, "one", Roster.read(FEATURES), policy="rolf-ridge", seed=4, rows=rows)
     file = tmp_path / f"log.{kind}"
-    export_log(experiment, file)
-    again = import_log(url, "again", file, features=FEATURES, policy="rolf-ridge")
-    assert contents(again) == contents(experiment) == rows
-
-
-def test_a_parquet_file_holds_the_settings(tmp_path):
-    url = "memory://settings"
-    settings = {"options": {"p": 0.9}, "default_reward": 0.5, "reward_after": 7.0, "seed": 8}
-    experiment = create_experiment(url, **settings)
-    play(experiment, 5)
-    file = tmp_path / "log.parquet"
-    export_log(experiment, file)
-    same = import_log(url, "same", file)
-    for field in ("policy", "options", "seed", "default_reward", "reward_after", "tag"):
-        assert getattr(same.record, field) == getattr(experiment.record, field)
-    other = import_log(url, "other", file, options={}, seed=9, reward_after=8.0)
-    assert json.loads(other.record.options)["p"] == 0.6
-    assert (other.record.seed, other.record.reward_after) == (9, 8.0)
-
-
-def test_a_log_of_ids_arms_and_rewards_is_enough(tmp_path):
-    """Every decision is followed by its reward, in the order of the numbers."""
-    file = tmp_path / "log.csv"
-    file.write_text("id,arm,reward\nt-3,2,0.5\nt-1,0,1.5\nt-2,1,\nt-4,0,2.5\n")
-    experiment = import_log("memory://few", "x", file, features=FEATURES, policy="ucb")
-    order = [(row.kind, row.number) for row in rows_of(experiment)]
-    assert order == [
-        (DECISION, 1),
-        (REWARD, 1),
-        (DECISION, 2),
-        (DECISION, 3),
-        (REWARD, 3),
-        (DECISION, 4),
-        (REWARD, 4),
+    data = exported(experiment, file)
+    tag = experiment.record.tag
+    missing = data["probability"][1]
+    assert missing is None or np.isnan(missing)
+    first = {name: values[0] for name, values in data.items()}
+    assert {name: str(value) for name, value in first.items()} == {
+        "id": f"{tag}-1",
+        "number": "1",
+        "arm": "1",
+        "probability": "0.25",
+        "asked_at": "10.0",
+        "reward": str(0.1 + 0.2),
+        "told_at": "12.25",
+        "is_default": "False",
+        "greedy": "2",
+        "pseudo": "3",
+        "matched": "False",
+        "clocks": "1",
+        "asked_order": "1",
+        "told_order": str(first["told_order"]),
+    }
+    assert first["told_order"] == 3
+    assert [values[1] for name, values in data.items() if name in ("matched", "clocks")] == [
+        True,
+        3,
     ]
-    assert [row.greedy for row in rows_of(experiment) if row.kind == DECISION] == [0, 1, 2, 0]
-    arms = experiment.status().arms
-    assert [arm.told for arm in arms[:3]] == [2, 0, 1]
-    assert [arm.estimate for arm in arms[:3]] == [2.0, 0.0, 0.5]
-    assert experiment.ask().id == "t-5"
 
 
 def test_names_of_several_types_are_exported_as_text(tmp_path):
@@ -120,25 +95,24 @@ def test_names_of_several_types_are_exported_as_text(tmp_path):
     experiment.tell(experiment.ask(available=[2]), 1.0)
     experiment.ask(available=["four"])
     file = tmp_path / "log.parquet"
-    export_log(experiment, file)
+    experiment.export(file)
     assert pq.read_table(file).column("arm").to_pylist() == ["2", "four"]
-    again = import_log(url, "again", file)
-    assert contents(again) == contents(experiment)
-    assert roster_of(again).arms.labels == roster_of(experiment).arms.labels
+    assert read_log(file).arms == ["2"]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("names", [[1.0, 9.99, 1e300], [1, 2.5, "x"], [10**20, 2, 3]])
-def test_arms_named_by_numbers_are_imported_as_they_were(names, kind, tmp_path):
+def test_arms_named_by_numbers_are_found_again(names, kind, tmp_path):
     arms = pandas.DataFrame(FEATURES[:3], index=pandas.Index(names, dtype=object))
     experiment = create_experiment("memory://named", uuid.uuid4().hex, features=arms, policy="ucb")
     experiment.tell_many({decision.id: 1.0 for decision in experiment.ask_many(9)})
     file = tmp_path / f"log.{kind}"
-    export_log(experiment, file)
-    settings = {} if kind == "parquet" else {"features": arms, "policy": "ucb"}
-    again = import_log("memory://named", uuid.uuid4().hex, file, **settings)
-    assert contents(again) == contents(experiment)
-    assert roster_of(again).arms.labels == names
+    experiment.export(file)
+    copy = create_experiment("memory://named", uuid.uuid4().hex, features=arms, policy="ucb")
+    assert copy.learn_file(file, "arm", "reward").learned == 9
+    assert roster_of(copy).arms.labels == names
+    told = [arm.told for arm in experiment.status().arms]
+    assert [arm.history for arm in copy.status().arms] == told
 
 
 def test_names_that_are_the_same_as_text_are_refused():
@@ -161,93 +135,81 @@ def test_rounds_before_an_arm_was_added_have_no_features_of_it(tmp_path):
     more = np.vstack([FEATURES, [3.0, 2.0, 1.0]])
     experiment.ask(features=more)
     file = tmp_path / "log.parquet"
-    export_log(experiment, file)
+    experiment.export(file)
     table = pq.read_table(file)
     assert table.column("x_6_0").to_pylist() == [None, None, 3.0]
     assert table.column("x_5_0").to_pylist() == [FEATURES[5, 0]] * 3
-    with pytest.raises(ExperimentError, match="lacks features of some arms"):
-        import_log(url, "again", file)
 
 
-def test_a_log_is_imported_with_its_arms(tmp_path):
+def test_defaults_and_arms_that_came_later_are_exported(tmp_path):
     url = "memory://travel"
     experiment = create_experiment(url, features=LETTERS, policy="ucb", reward_after=10.0)
     now = 0.0
     experiment.synced.now = lambda: now
     for _ in range(20):
         experiment.tell(experiment.ask(), 1.0)
-    waiting = experiment.ask_many(3)
+    pending = experiment.ask_many(3)
     now += 20.0
     experiment.status()
-    experiment.tell(waiting[0], 2.0)
+    experiment.tell(pending[0], 2.0)
     experiment.add_arms(LETTERS[:1].rename(index={"a": "new"}))
     experiment.retire_arms(["b"])
     experiment.status()
     file = tmp_path / "log.parquet"
-    export_log(experiment, file)
+    experiment.export(file)
     data = pq.read_table(file).to_pydict()
     assert data["is_default"].count(True) == 2
-    again = import_log(url, "again", file)
-    status = again.status()
-    assert status.defaults == 2
-    assert [each.arm for each in status.arms] == [*"abcdef", "new"]
-    assert [each.active for each in status.arms] == [True, False] + [True] * 5
-    assert np.allclose(
-        again.synced.replica.state.belief.sums, experiment.synced.replica.state.belief.sums
-    )
-    other = import_log(url, "other", file, policy="rolf-ridge", seed=9)
-    assert other.policy == "rolf-ridge"
-    with pytest.raises(InvalidArgument, match="default_reward"):
-        import_log(url, "more", file, default_reward=3.0)
+    log = read_log(file)
+    assert (len(log), log.defaults, log.unrewarded) == (23, 2, 0)
 
 
-def test_unreadable_logs(tmp_path):
-    url = "memory://unreadable"
-    experiment = create_experiment(url, policy="ucb")
+def test_files_that_cannot_be_written_or_read(tmp_path):
+    experiment = create_experiment("memory://unreadable", policy="ucb")
     play(experiment, 3)
-    good = tmp_path / "log.csv"
-    export_log(experiment, good)
-    with pytest.raises(InvalidArgument, match="features"):
-        import_log(url, "x", good)
     with pytest.raises(InvalidArgument, match="ends in"):
-        export_log(experiment, tmp_path / "log.txt")
-    with pytest.raises(RolfError, match="cannot be read"):
-        import_log(url, "x", tmp_path / "none.csv", features=FEATURES)
+        experiment.export(tmp_path / "log.txt")
     with pytest.raises(RolfError, match="cannot be written"):
-        export_log(experiment, tmp_path / "none" / "log.csv")
-    lines = good.read_text().splitlines()
-    other = lines[2].replace(experiment.record.tag, "other")
-    for wrong, words in (
-        (["arm,reward", "1,2"], "columns: .*id too"),
-        ([lines[0], lines[1], lines[1]], "each decision of one experiment once"),
-        ([lines[0], lines[1], other], "each decision of one experiment once"),
-        ([lines[0], lines[1].replace("-1", "+1")], "ids of decisions that rolf issued"),
-        ([lines[0].replace('"arm"', '"arms"'), lines[1]], "columns: .*arm too"),
-    ):
-        bad = tmp_path / "bad.csv"
-        bad.write_text("\n".join(wrong) + "\n")
-        with pytest.raises(InvalidArgument, match=words):
-            import_log(url, "x", bad, features=FEATURES, policy="ucb")
-    with pytest.raises(InvalidArgument, match="an arm of the features"):
-        import_log(url, "x", good, features=LETTERS, policy="ucb")
-    assert rolf.list_experiments(url) == ["one"]
+        experiment.export(tmp_path / "none" / "log.csv")
+    with pytest.raises(RolfError, match="cannot be read"):
+        experiment.learn_file(tmp_path / "none.csv", "arm", "reward")
 
 
-def write_rows(path, rows):
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+# --- another experiment learns from it ---------------------------------------------------------
 
 
-def exported_rows(folder, policy, rounds):
-    """A CSV file with the log of some rounds, and its rows."""
-    experiment = create_experiment("memory://exported", uuid.uuid4().hex, policy=policy)
-    play(experiment, rounds)
-    log = folder / "log.csv"
-    export_log(experiment, log)
-    with log.open(newline="") as file:
-        return log, list(csv.DictReader(file))
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("policy", ["rolf-ridge", "rolf-bayes", "ucb"])
+def test_another_experiment_learns_from_an_export(url, policy, kind, tmp_path):
+    """Pending decisions are left out; the same export is learned once."""
+    experiment = create_experiment(url, features=LETTERS, policy=policy)
+    pending = experiment.ask_many(4)
+    for _ in range(30):
+        experiment.tell(experiment.ask(), 0.5)
+    experiment.tell(pending[1], 3.0)
+    file = tmp_path / f"log.{kind}"
+    experiment.export(file)
+    other = create_experiment(url, "two", features=LETTERS, policy="rolf-ridge")
+    learned = other.learn_file(file, "arm", "reward")
+    assert learned == (34, 31, 3, {})
+    assert other.learn_file(file, "arm", "reward").learned == 0
+    status = other.status()
+    assert (status.asked, status.told, status.history) == (0, 0, 31)
+    told = {arm.arm: arm.told for arm in experiment.status().arms}
+    assert {arm.arm: arm.history for arm in status.arms} == told
+
+
+def test_arms_that_the_other_experiment_lacks(tmp_path):
+    experiment = create_experiment("memory://lacks", features=LETTERS, policy="ucb")
+    for arm in 2 * list("abcdef"):
+        experiment.tell(experiment.ask(available=[arm]), 1.0)
+    file = tmp_path / "log.parquet"
+    experiment.export(file)
+    fewer = create_experiment("memory://lacks", "two", features=LETTERS[:4], policy="ucb")
+    with pytest.raises(InvalidArgument, match=r"2 unknown arms.*nothing was"):
+        fewer.learn_file(file, "arm", "reward")
+    assert rows_of(fewer) == []
+    learned = fewer.learn_file(file, "arm", "reward", skip_unknown=True)
+    assert learned == (12, 8, 0, {"e": 2, "f": 2})
 
 
 @pytest.mark.parametrize(
@@ -255,49 +217,52 @@ def exported_rows(folder, policy, rounds):
     [
         ("reward", "abc"),
         ("reward", "2020-01-01"),
-        ("probability", "-3"),
-        ("probability", "x"),
-        ("asked_at", "yesterday"),
-        ("clocks", "abc"),
-        ("clocks", "0.5"),
-        ("clocks", "99999"),
-        ("asked_order", "x"),
-        ("told_order", "0"),
-        ("matched", "perhaps"),
-        ("id", "t-99999999999999999999"),
+        ("reward", "1e308"),
+        ("reward", "-1e101"),
+        ("reward", "inf"),
+        ("arm", ""),
+        ("arm", "99"),
     ],
 )
-def test_a_log_with_a_wrong_value_is_refused(column, value, tmp_path):
-    log, rows = exported_rows(tmp_path, "ucb", 2)
+def test_a_wrong_value_is_refused(column, value, tmp_path):
+    experiment = create_experiment("memory://wrong", uuid.uuid4().hex, policy="ucb")
+    play(experiment, 3)
+    log = tmp_path / "log.csv"
+    experiment.export(log)
+    with log.open(newline="") as file:
+        rows = list(csv.DictReader(file))
     rows[1][column] = value
-    write_rows(log, rows)
+    with log.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
     with pytest.raises(InvalidArgument, match=column):
-        import_log("memory://wrong", "x", log, features=FEATURES, policy="ucb")
-    assert rolf.list_experiments("memory://wrong") == []
+        experiment.learn_file(log, "arm", "reward")
+    assert experiment.status().history == 0
 
 
-def test_a_log_is_imported_only_into_a_policy_that_accepts_its_rewards(tmp_path):
-    experiment = create_experiment("memory://range", uuid.uuid4().hex, policy="ucb")
+def test_a_log_is_learned_only_by_a_policy_that_accepts_its_rewards(tmp_path):
+    experiment = create_experiment("memory://range", policy="ucb")
     experiment.tell(experiment.ask(), -3.0)
     log = tmp_path / "log.parquet"
-    export_log(experiment, log)
-    with pytest.raises(
-        InvalidArgument, match=r"reward: got .-3\.0 in row 1., wanted .*from 0 to 1"
-    ):
-        import_log("memory://range-copy", "x", log, policy="beta-ts")
-    assert rolf.list_experiments("memory://range-copy") == []
-    import_log("memory://range-copy", "x", log, policy=rolf.UCB)
+    experiment.export(log)
+    beta = create_experiment("memory://range", "two", policy="beta-ts")
+    with pytest.raises(InvalidArgument, match="from 0 to 1"):
+        beta.learn_file(log, "arm", "reward")
+    assert rows_of(beta) == []
+    ucb = create_experiment("memory://range", "three", policy="ucb")
+    assert ucb.learn_file(log, "arm", "reward").learned == 1
 
 
-def test_round_features_that_are_not_numbers_are_refused(tmp_path):
-    log, rows = exported_rows(tmp_path, "rolf-varying", 3)
-    for value, error, words in (
-        ("abc", InvalidArgument, "features of row 3"),
-        ("inf", InvalidArgument, "features of row 3"),
-        ("", ExperimentError, "lacks features of some arms"),
-    ):
-        rows[1]["x_2_1"] = value
-        write_rows(log, rows)
-        with pytest.raises(error, match=words):
-            import_log("memory://bad", "x", log, features=FEATURES, policy="rolf-varying")
-    assert rolf.list_experiments("memory://bad") == []
+def test_a_streamed_log_is_learned_too(tmp_path):
+    from rolf.experiments.transfer.streaming import stream_log
+
+    experiment = create_experiment("memory://streamed", policy="ucb")
+    play(experiment, 5)
+    experiment.ask()
+    file = tmp_path / "log.csv"
+    file.write_text("".join(stream_log(experiment, "csv")))
+    other = create_experiment("memory://streamed", "two", policy="ucb")
+    assert other.learn_file(file, "arm", "reward") == (6, 5, 1, {})
+    lines = [json.loads(line) for line in "".join(stream_log(experiment, "json")).splitlines()]
+    assert [line["reward"] for line in lines][-1] is None

@@ -11,6 +11,7 @@ import pytest
 import rolf
 from cli.test_experiments import files  # noqa: F401
 from rolf.errors import DifferentExperiment, InvalidArgument
+from rolf.experiments.log.history import Past
 from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, current_state, folded_state
 from support.commands import run
@@ -100,7 +101,7 @@ def test_a_context_is_stored_once_and_is_exact_after_a_restart(url, name):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_contexts_are_exported_and_imported(tmp_path, kind):
+def test_contexts_are_exported_and_learned(tmp_path, kind):
     url = make_url("memory")
     experiment = create_experiment(url, policy=None, context=NAMES, features=LETTERS)
     assert experiment.policy == "rolf-bayes-varying"
@@ -109,21 +110,21 @@ def test_contexts_are_exported_and_imported(tmp_path, kind):
     experiment.correct(f"{experiment.record.tag}-2", 0.75, "a slip")
     experiment.ask(context=WHO)
     file = tmp_path / f"log.{kind}"
-    rolf.export_log(experiment, file)
-    settings = {}
+    experiment.export(file)
     if kind == "csv":
         frame = pandas.read_csv(file)
         assert frame["context_age"].tolist()[-1] == 0.3
         assert not [name for name in frame.columns if name.startswith("x_")]
-        options = {"context": NAMES}
-        settings = {"features": LETTERS, "policy": "rolf-bayes-varying", "options": options}
-    again = rolf.import_log(url, "again", file, **settings)
-    assert [row.features for row in rows_of(again)] == [row.features for row in rows_of(experiment)]
-    assert (again.estimates(context=WHO) == experiment.estimates(context=WHO)).all()
+    again = rolf.open_experiment(url, "again", context=NAMES, features=LETTERS)
+    learned = again.learn_file(file, "arm", "reward")
+    assert (learned.learned, learned.pending) == (6, 1)
+    rounds = Past.loads(rows_of(again)[0].details, len(LETTERS)).rounds
+    assert rounds.rewards.tolist() == [0.0, 0.75, 1.0, 1.5, 2.0, 2.5]
+    assert np.allclose(again.estimates(context=WHO), experiment.estimates(context=WHO))
     if kind == "csv":
         frame.drop(columns="context_age").to_csv(file, index=False)
-        with pytest.raises(InvalidArgument, match="context_age too"):
-            rolf.import_log(url, "third", file, **settings)
+        with pytest.raises(InvalidArgument, match="'age' among them"):
+            again.learn_file(file, "arm", "reward")
 
 
 def test_arms_come_history_is_learned_and_rewards_are_corrected_in_contexts(url):

@@ -1,12 +1,10 @@
-"""Export a log to a file, one row per decision, and import it as a new experiment.
-
-A Parquet file also says how the experiment was created. The columns:
+"""Export a log to a file, one row per decision. The columns:
 
 * ``id``, ``number``, ``arm``, ``probability``, ``asked_at``: the decision;
-* ``reward``, ``told_at``, ``is_default``: its reward, empty while it waits;
+* ``reward``, ``told_at``, ``is_default``: its reward, empty while it is pending;
 * ``greedy``, ``pseudo``, ``matched``, ``clocks``: what the policy's update needs;
 * ``asked_order``, ``told_order``: the places of decision and reward in the log;
-* ``corrections``: what its reward was before, and why, where it was corrected;
+* ``corrections``: the rewards before each correction, and why it was made, as JSON;
 * ``x_<arm>_<feature>``: the features of the round, where they vary;
 * ``context_<name>``: the context of the round, from which they follow.
 """
@@ -14,44 +12,29 @@ A Parquet file also says how the experiment was created. The columns:
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rolf.errors import InvalidArgument, RolfError, RolfWarning
-from rolf.experiments.database import create, default_reward_named
-from rolf.experiments.experiment import Experiment
+from rolf.errors import InvalidArgument, RolfError
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.contract import (
     CHANGE,
     CORRECTION,
     DECISION,
     DEFAULT,
-    HISTORY,
     REWARD,
+    Record,
     Row,
-    log_rows,
 )
-from rolf.experiments.transfer.log_additions import corrections_text, history_data, history_rows
-from rolf.experiments.transfer.log_files import (
-    METADATA,
-    checked_path,
-    open_log_file,
-    recorded_number,
-    recorded_options,
-    recorded_policy,
-    recorded_roster,
-)
-from rolf.experiments.transfer.log_rows import CONTEXT, LogRows
 from rolf.extras import require
 from rolf.policies.core.rounds import Context
 from rolf.policies.policy import Policy
-from rolf.policies.registry import check_options, policy_class, policy_name
-from rolf.progress import Progress, counting_bar
-from rolf.tables.files import is_parquet
+from rolf.tables.files import PARQUET, is_parquet
 from rolf.text import harmless
+
+#: how the columns with the entries of a context begin
+CONTEXT = "context_"
 
 
 class Logged(NamedTuple):
@@ -64,56 +47,36 @@ class Logged(NamedTuple):
     corrections: tuple[tuple[int, Row], ...] = ()
 
 
-# --- export ---
-
-
-def export_log(experiment: Experiment, path: str | Path) -> int:
-    """Write the log to a file; returns the number of decisions.
-
-    History from before the experiment is kept in a Parquet file only.
-    """
+def write_log(path: str | Path, record: Record, rows: Sequence[Row], policy: Policy) -> int:
+    """Write the log of an experiment to a CSV or Parquet file; returns the number of decisions."""
     require("pyarrow", "exporting a log")
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet as pq
 
-    target = checked_path(path)
-    parquet = is_parquet(target)
-    record = experiment.record
-    logged, roster, histories = _collect(experiment)
-    corrected = any(each.corrections for each in logged)
-    policy = experiment.synced.replica.policy
-    columns = columns_of(logged, policy, roster, record.tag, corrections=corrected)
+    target = _checked_path(path)
+    decisions, roster = joined(rows), _last_roster(record, rows)
+    corrected = any(each.corrections for each in decisions)
+    columns = columns_of(decisions, policy, roster, record.tag, corrections=corrected)
     if not all(_is_plain(label) for label in roster.arms.labels):
         columns |= {name: list(map(str, columns[name])) for name in ("arm", "greedy", "pseudo")}
     table = pa.table(columns)
-    settings: dict[str, Any] = {
-        "policy": record.policy,
-        "options": json.loads(record.options),
-        "seed": record.seed,
-        "default_reward": record.default_reward,
-        "reward_after": record.reward_after,
-        "features": json.loads(roster.dumps()),
-    }
-    if histories and parquet:
-        settings["history"] = history_data(histories)
-    elif histories:
-        rounds = sum(sum(row.details["counts"]) for _, row in histories)
-        warnings.warn(
-            f"{path}: a CSV file has no place for history, here {rounds} rounds from before the "
-            "experiment; a Parquet file has",
-            RolfWarning,
-            stacklevel=2,
-        )
     try:
-        if parquet:
-            table = table.replace_schema_metadata({METADATA: json.dumps(settings)})
+        if is_parquet(target):
             pq.write_table(table, target)
         else:
             pyarrow.csv.write_csv(_for_spreadsheets(table), target)
     except OSError as error:
         raise RolfError(f"{path}: cannot be written ({error.strerror or error})") from None
-    return len(logged)
+    return len(decisions)
+
+
+def _checked_path(path: Any) -> Path:
+    """The path of a file whose name says that it is CSV or Parquet."""
+    if isinstance(path, str | Path) and Path(path).suffix.lower() in (".csv", *PARQUET):
+        return Path(path)
+    wanted = "a file that ends in .csv or .parquet"
+    raise InvalidArgument("path", str(path) if isinstance(path, Path) else path, wanted)
 
 
 def _for_spreadsheets(table: Any) -> Any:
@@ -127,15 +90,13 @@ def _for_spreadsheets(table: Any) -> Any:
     return table.rename_columns([harmless(name) for name in table.column_names])
 
 
-def _collect(experiment: Experiment) -> tuple[list[Logged], Roster, list[tuple[int, Row]]]:
-    """The decisions with their rewards, the roster at the end of the log, and history."""
-    roster = Roster.loads(experiment.record.features)
-    rows = [Row(*row) for row in log_rows(experiment.synced.store, experiment.record)]
+def _last_roster(record: Record, rows: Iterable[Row]) -> Roster:
+    """The roster at the end of a log."""
+    roster = Roster.loads(record.features)
     for row in rows:
         if row.kind == CHANGE:
             roster = roster.changed(row.details)
-    histories = [(row.seq, row) for row in rows if row.kind == HISTORY]
-    return joined(rows), roster, histories
+    return roster
 
 
 def joined(rows: Iterable[Row]) -> list[Logged]:
@@ -177,7 +138,7 @@ def columns_of(
         "told_order": [each.told_order for each in logged],
     }
     if corrections:
-        columns["corrections"] = [corrections_text(each.corrections) for each in logged]
+        columns["corrections"] = [_corrections_text(each.corrections) for each in logged]
     if policy.context is not None:
         columns |= _context_columns(logged, policy.context)
     elif policy.varying:
@@ -224,93 +185,17 @@ def _column_labels(roster: Roster) -> list[Any]:
     return labels if len({type(label) for label in labels}) == 1 else [str(each) for each in labels]
 
 
-# --- import ---
-
-
-def import_log(
-    url: str,
-    name: str,
-    path: str | Path,
-    *,
-    features: Any = None,
-    policy: Any = None,
-    options: Mapping[str, Any] | None = None,
-    seed: int | None = None,
-    default_reward: float | None = None,
-    reward_after: float | None = None,
-    progress: Progress = None,
-) -> Experiment:
-    """Create an experiment from an exported log; decisions keep their ids.
-
-    Rows go from the file to the database some at a time, so the log may be larger than memory. If
-    one cannot be read, nothing is left in the database.
-
-    A Parquet file needs nothing else; arguments override what it says. A CSV file needs the
-    policy, which it does not say, and the features of all arms in it, retired ones included.
-    """
-    stream, recorded = open_log_file(path)
-    if features is not None:
-        roster = Roster.read(features)
-    elif "features" in recorded:
-        roster = recorded_roster(path, recorded)
-    else:
-        raise InvalidArgument("features", None, f"the table of arms, which {path} does not have")
-    recorded_name = recorded_policy(path, recorded)
-    chosen = policy if policy is not None else recorded_name
-    if chosen is None:
-        expected = f"the policy that made the decisions, or another: {path} does not say; "
-        expected += "a Parquet file would"
-        raise InvalidArgument("policy", None, expected)
-    cls = policy_class(chosen)
-    if options is None and policy_name(cls) == recorded_name:
-        options = recorded_options(path, recorded)
-    if default_reward is None:
-        default_reward = recorded_number(path, recorded, "default_reward")
-    if reward_after is None:
-        reward_after = recorded_number(path, recorded, "reward_after")
-    blank = new_policy(cls, roster, options or {})
-    histories = history_rows(path, recorded.get("history", []), blank)
-    if default_reward is not None:
-        with default_reward_named():
-            blank._number(default_reward)
-    with counting_bar(progress, stream.rows, f"importing {Path(path).name}") as count:
-        log = LogRows(stream, roster, blank, histories, count)
-        rows = _with_defaults(iter(log), default_reward, reward_after)
-        first = list(islice(rows, 1))  # by then the tag is known
-        return create(
-            url,
-            name,
-            roster,
-            policy=cls,
-            options=options,
-            seed=seed if seed is not None else recorded_number(path, recorded, "seed"),
-            default_reward=default_reward,
-            reward_after=reward_after,
-            tag=log.tag,
-            rows=chain(first, rows),
-            new=not first,
-        )
-
-
-def new_policy(cls: Any, roster: Roster, options: Mapping[str, Any]) -> Policy:
-    """The policy that the log will be of."""
-    check_options(cls, options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RolfWarning)  # shown when the experiment is created
-        try:
-            policy: Policy = cls(roster.arms.features, seed=0, **options)
-        except (TypeError, ArithmeticError) as error:
-            expected = f"options of {policy_name(cls)} ({error})"
-            raise InvalidArgument("options", dict(options), expected) from None
-    return policy
-
-
-def _with_defaults(
-    rows: Iterable[Row], default: float | None, after: float | None
-) -> Iterator[Row]:
-    """The rows of a log, whose default rewards must be those of the new experiment."""
-    for row in rows:
-        if row.kind == DEFAULT and (after is None or row.reward != (default or 0.0)):
-            expected = f"{row.reward}, and reward_after with it: the log has such rewards"
-            raise InvalidArgument("default_reward", default, expected)
-        yield row
+def _corrections_text(rows: Sequence[tuple[int, Row]]) -> str | None:
+    """The corrections of a decision, with their places in the log; None if there are none."""
+    corrections = [
+        {
+            "from": row.details["was"],
+            "to": row.reward,
+            "reason": row.details["reason"],
+            "at": row.time,
+            "order": order,
+            "refold": row.details["refold"],
+        }
+        for order, row in rows
+    ]
+    return json.dumps(corrections) if corrections else None

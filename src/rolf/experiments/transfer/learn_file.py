@@ -1,109 +1,89 @@
-"""Import a log from before an experiment: a table of arms and rewards, without ids."""
+"""Learn from a table of past rounds in a file: arms and rewards, without ids."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.arms.labels import Coder, Lookup
+from rolf.arms.labels import Coder, Lookup, rewarded
 from rolf.arms.table import Arms
 from rolf.errors import ExperimentError, InvalidArgument
-from rolf.experiments.database import create, default_policy, list_experiments, open_experiment
-from rolf.experiments.experiment import Experiment
 from rolf.experiments.log.history import Past, Rounds, checked_source
 from rolf.experiments.log.replica import Replica
-from rolf.experiments.roster import Roster
 from rolf.experiments.storage.contract import HISTORY, Row
-from rolf.experiments.transfer.export import new_policy
+from rolf.experiments.transfer.export import CONTEXT
 from rolf.policies.core.rounds import Context
 from rolf.policies.policy import Policy
-from rolf.policies.registry import policy_class
 from rolf.progress import Progress, counting_bar
 from rolf.tables.parts import Batch, Stream
 from rolf.text import counted, listed
 from rolf.types import FloatArray
 
+#: a column by which an export is recognised
+TOLD_AT = "told_at"
 
-class Imported(NamedTuple):
-    """What came of an import.
+
+class Learned(NamedTuple):
+    """What was learned from a file.
 
     Attributes:
-        experiment: that has learned, open.
         rows: of the file.
         learned: rounds; 0 if the source was known.
+        pending: decisions in the export of an experiment that have no reward yet.
         unknown: arms that were left out, with their numbers of rows.
     """
 
-    experiment: Experiment
     rows: int
     learned: int
+    pending: int
     unknown: dict[str, int]
 
 
-def import_history(
-    url: str,
-    name: str,
-    path: str | Path,
-    *,
-    arm: str,
-    reward: str,
-    source: str | None = None,
-    skip_unknown: bool = False,
-    features: Any = None,
-    policy: Any = None,
-    options: Mapping[str, Any] | None = None,
-    progress: Progress = None,
-    **settings: Any,
-) -> Imported:
-    """Let an experiment learn from a file, all of it or nothing.
+class HistoryFile:
+    """A file of past rounds, read for the arms and the policy of an experiment."""
 
-    Args:
-        url, name: of the experiment, which is created if it does not exist and there are features.
-        path: CSV, Parquet or a folder of Parquet files, which may be larger than memory; one row
-            per past round.
-        arm, reward: the columns with the arm of each round and its reward.
-        source: by which the same file is recognised; its name by default.
-        skip_unknown: whether to leave out rows of arms that the experiment does not have, rather
-            than refuse the file.
-        progress: whether to show a progress bar; by default only on a terminal.
-        features, policy, options, settings: as for ``open_experiment``.
-    """
-    source = checked_source(Path(path).name if source is None else source)
-    given = {"policy": policy, "options": options, **settings}
-    roster = None if features is None else Roster.read(features)
-    if roster is None or name in list_experiments(url):
-        experiment = open_experiment(url, name, features=features, **given)
-        try:
-            with experiment.current(defaults=False) as known:
-                now, roster = known.policy, known.roster
-            file = _File(path, arm, reward, roster.arms, now.context)
-            past = file.read(now, skip_unknown, progress)
+    def __init__(
+        self,
+        path: str | Path,
+        arm: str,
+        reward: str,
+        *,
+        arms: Arms,
+        policy: Policy,
+        source: str | None = None,
+        skip_unknown: bool = False,
+        progress: Progress = None,
+    ) -> None:
+        if not isinstance(path, str | Path):
+            raise InvalidArgument("path", path, "the path of a file or folder")
+        self.path = path
+        self.source = checked_source(Path(path).name if source is None else source)
+        self._arms = arms
+        file = _File(path, arm, reward, arms, policy.context)
+        self._history = file.read(policy, skip_unknown, progress)
+        self.rows, self.pending, self.unknown = file.rows, file.pending, file.unknown
 
-            def same_arms(replica: Replica) -> Past:
-                if replica.roster.arms.count != file.arms.count:
-                    raise ExperimentError(f"arms were added while {path} was read: import it again")
-                return past
+    def history_of(self, replica: Replica) -> Past:
+        """The past rounds, for an experiment whose arms are still the same."""
+        if replica.roster.arms.count != self._arms.count:
+            raise ExperimentError(f"arms were added while {self.path} was read: import it again")
+        return self._history
 
-            learned = experiment._learn(same_arms, source)
-        except BaseException:
-            experiment.close()
-            raise
-        return Imported(experiment, file.rows, learned, file.unknown)
-    cls = policy_class(default_policy(options or {}) if policy is None else policy)
-    fresh = new_policy(cls, roster, options or {})
-    file = _File(path, arm, reward, roster.arms, fresh.context)
-    past = file.read(fresh, skip_unknown, progress)
-    past.check_fits(fresh)
-    row = Row(0, HISTORY, 1, time.time(), features=past.dumps(source))
-    return Imported(
-        create(url, name, roster, **given, rows=[row]), file.rows, past.size, file.unknown
-    )
+    def first_row(self, policy: Policy) -> Row:
+        """The first row of the log of a new experiment that has learned the file."""
+        self._history.check_fits(policy)
+        return Row(0, HISTORY, 1, time.time(), features=self._history.dumps(self.source))
+
+    def learned(self, rounds: int | None = None) -> Learned:
+        """What to say of it once ``rounds`` were learned, by default all."""
+        count = self._history.size if rounds is None else rounds
+        return Learned(self.rows, count, self.pending, self.unknown)
 
 
 class _File:
@@ -113,8 +93,10 @@ class _File:
         self, path: str | Path, arm: str, reward: str, arms: Arms, context: Context | None
     ) -> None:
         self.path, self.arm, self.reward, self.arms = path, arm, reward, arms
-        self.entries = [] if context is None else context.names
         self.stream = Stream(path, (arm,))
+        self.exported = TOLD_AT in self.stream.names
+        names = [] if context is None else context.names
+        self.entries = [self._entry(name) for name in names]
         for column in (arm, reward, *self.entries):
             if column not in self.stream.names:
                 got = self.stream.names
@@ -123,7 +105,13 @@ class _File:
         self.rows = self.stream.rows
         if not self.rows:
             raise InvalidArgument(f"{path}", "no rows", "at least one past round")
+        self.pending = 0
         self.unknown: dict[str, int] = {}
+
+    def _entry(self, name: str) -> str:
+        """The column with an entry of the context, which an export calls ``context_<name>``."""
+        own = f"{CONTEXT}{name}"
+        return own if name not in self.stream.names and own in self.stream.names else name
 
     def read(self, policy: Policy, skip_unknown: bool, progress: Progress) -> Past:
         """All rounds of known arms; others are counted, and an error unless they are skipped."""
@@ -146,6 +134,11 @@ class _File:
         wanted = [self.arm, self.reward, *self.entries]
         for part in self.stream.parts():
             for batch in part.batches(wanted):
+                count(batch.size)
+                if self.exported:
+                    before = batch.size
+                    batch = rewarded(batch, self.reward)
+                    self.pending += before - batch.size
                 codes, labels = coder(batch, self.arm)
                 empty = np.array([not label for label in [*labels, None]])[codes]
                 _check_all(batch, self.arm, empty, "an arm")
@@ -158,7 +151,6 @@ class _File:
                 table = np.column_stack(contexts)[known] if contexts else None
                 if known.any():
                     yield positions[known], rewards[known], table
-                count(batch.size)
         self.unknown = dict(unknown.most_common())
 
 

@@ -1,0 +1,245 @@
+"""One loop for all executors: tasks go out in batches as futures, results come back as they finish.
+
+An executor turns a batch into a future: here, in a thread, in a process, or on a cluster
+(``clusters.py``). Everything else is the same for all of them: how long a batch is, how many are
+under way, what happens when workers die, and that closing waits for nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import secrets
+import sys
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from itertools import islice
+from queue import SimpleQueue
+from typing import Any
+
+from rolf.errors import RolfError
+from rolf.parallel import sources
+from rolf.parallel.cores import cores
+from rolf.parallel.worker import (
+    ONE_THREAD,
+    SOURCE,
+    Outcome,
+    Parcel,
+    call_batch,
+    call_pickled_batch,
+    pickled,
+    this_process,
+)
+
+#: how often a task runs whose workers die
+ATTEMPTS = 4
+#: seconds that a batch of tasks should take, so that handing it out costs little beside it
+BATCH = 0.2
+#: seconds after which processes that have nothing to do end
+IDLE = 300
+
+
+class Executor:
+    """Where batches of tasks run.
+
+    Attributes:
+        jobs: how many batches run at the same time.
+        in_flight: how many are handed out at the same time.
+        pickles: whether function, tasks and results travel as bytes.
+        children: whether workers are processes of this one, to end when it ends.
+        retries: whether the workers' cluster itself runs a batch again if its worker dies.
+        deaths: errors which say that workers died.
+        losses: errors which say that the whole cluster is gone.
+    """
+
+    pickles = True
+    children = False
+    retries = False
+    deaths: tuple[type[BaseException], ...] = ()
+    losses: tuple[type[BaseException], ...] = ()
+
+    def __init__(self, jobs: int, in_flight: int | None = None) -> None:
+        self.jobs = jobs
+        self.in_flight = 2 * jobs if in_flight is None else in_flight
+
+    def submit(self, call: Callable[..., Any], *args: Any) -> Any:
+        """A future of a call: something with ``result`` and ``add_done_callback``."""
+        raise NotImplementedError
+
+    def stop(self, futures: set[Any]) -> None:
+        """Give up on the calls behind these futures without waiting for them."""
+
+    def close(self) -> None:
+        """Called when no call is left."""
+
+
+class Threads(Executor):
+    """Threads of this process. Compiled code cannot be stopped, so nothing waits for it."""
+
+    pickles = False
+
+    def __init__(self, jobs: int) -> None:
+        super().__init__(jobs)
+        self._pool = ThreadPoolExecutor(jobs)
+
+    def submit(self, call: Callable[..., Any], *args: Any) -> Future[Any]:
+        return self._pool.submit(call, *args)
+
+    def stop(self, futures: set[Any]) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False)
+
+
+class Here(Executor):
+    """One batch after the other, in the thread that asks for the results."""
+
+    def __init__(self) -> None:
+        super().__init__(1, in_flight=1)
+
+    def submit(self, call: Callable[..., Any], *args: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(call(*args))
+        return future
+
+
+class Processes(Executor):
+    """Processes of this machine, which serve the next call too; Loky starts and watches them."""
+
+    children = True
+
+    def __init__(self, jobs: int) -> None:
+        from joblib.externals import loky
+        from joblib.externals.loky.process_executor import BrokenProcessPool
+
+        super().__init__(jobs)
+        self.deaths = (BrokenProcessPool,)
+        self._open = loky.get_reusable_executor
+        self._pool: Any = None
+
+    def submit(self, call: Callable[..., Any], *args: Any) -> Any:
+        if self._pool is None:
+            self._pool = self._open(self.jobs, timeout=IDLE, env=ONE_THREAD)
+        return self._pool.submit(call, *args)
+
+    def stop(self, futures: set[Any]) -> None:
+        self._pool.shutdown(kill_workers=True)
+        self._pool = None
+
+
+def processes(jobs: int | None) -> Executor:
+    """As many processes as there are jobs; for one job, or where processes may not start any, the
+    process that asks."""
+    import multiprocessing
+
+    count = jobs or cores()
+    return Here() if count == 1 or multiprocessing.current_process().daemon else Processes(count)
+
+
+# --- the loop ----------------------------------------------------------------------------------
+
+
+class RemoteTraceback(Exception):
+    """Where a worker raised an error: its traceback, as text."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def run_all(
+    function: Callable[[Any], Any], tasks: Sequence[Any], executor: Executor
+) -> Iterator[tuple[int, Any]]:
+    """The index and the result of every task, as they finish."""
+    target: Any = function
+    if executor.pickles:
+        target = pickle.dumps(_parcel(function, executor.children))
+    done = bytearray(len(tasks))
+    deaths: Counter[int] = Counter()
+    while not all(done):
+        left = (number for number, ready in enumerate(done) if not ready)
+        running: dict[Any, list[int]] = {}
+        try:
+            with closing(_outcomes(executor, target, tasks, left, running)) as outcomes:
+                for outcome in outcomes:
+                    done[outcome.number] = True
+                    yield outcome.number, _result(outcome, executor.pickles)
+        except executor.deaths as error:
+            numbers = [number for batch in running.values() for number in batch]
+            deaths.update(numbers or [-1])  # a worker may also die before it has a task
+            if executor.retries or max(deaths.values()) >= ATTEMPTS:
+                reason = f"{type(error).__name__}: {error}"
+                raise RolfError(
+                    f"workers died {ATTEMPTS} times over the same task, most likely because it "
+                    f"needs more memory than a worker has ({reason})"
+                ) from error
+        except executor.losses as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise RolfError(f"the connection to the cluster is lost ({reason})") from error
+
+
+def _parcel(function: Callable[[Any], Any], children: bool) -> Parcel:
+    """What workers need to know of this process to call a function of its."""
+    folders = [os.path.abspath(each) for each in sys.path]
+    return Parcel(
+        pickled("function", function),
+        [each for each in folders if not sources.installed(each)],
+        [each for each in folders if sources.installed(each)],
+        sources.imported(),
+        SOURCE,
+        secrets.token_hex(8),
+        this_process(),
+        os.getpid() if children else None,
+    )
+
+
+def _outcomes(
+    executor: Executor,
+    target: Any,
+    tasks: Sequence[Any],
+    numbers: Iterator[int],
+    running: dict[Any, list[int]],
+) -> Generator[Outcome, None, None]:
+    """The outcomes of tasks with these numbers; ``running`` has the batches that are under way."""
+    finished: SimpleQueue[Any] = SimpleQueue()
+    size, left = 1, len(tasks)
+    try:
+        while True:
+            while len(running) < executor.in_flight:
+                fair = -(-left // (2 * executor.jobs))  # the last batches are short
+                batch = list(islice(numbers, max(1, min(size, fair))))
+                if not batch:
+                    break
+                left -= len(batch)
+                future = _submit(executor, target, tasks, batch)
+                running[future] = batch
+                future.add_done_callback(lambda _, future=future: finished.put(future))
+            if not running:
+                return
+            future = finished.get()
+            seconds, outcomes = future.result()
+            count = len(running.pop(future))
+            wanted = int(count * BATCH / max(seconds, 1e-9))
+            size = max(1, min(2 * count, wanted)) if count == size or wanted < size else size
+            yield from outcomes
+    finally:
+        if running:
+            executor.stop(set(running))
+        executor.close()
+
+
+def _submit(executor: Executor, target: Any, tasks: Sequence[Any], batch: list[int]) -> Any:
+    if executor.pickles:
+        data = [(number, pickled(f"tasks[{number}]", tasks[number])) for number in batch]
+        return executor.submit(call_pickled_batch, target, data)
+    return executor.submit(call_batch, target, [(number, tasks[number]) for number in batch])
+
+
+def _result(outcome: Outcome, unpickle: bool) -> Any:
+    if outcome.error is None:
+        return pickle.loads(outcome.result) if unpickle else outcome.result
+    if not unpickle:
+        raise outcome.error
+    raise pickle.loads(outcome.error) from RemoteTraceback(outcome.trace)
