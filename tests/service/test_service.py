@@ -151,8 +151,8 @@ def test_a_retried_ask_gives_the_same_decision(kind):
         client.make()
         first = client.ask(key="k1").json()
         assert client.ask(key="k1").json() == first
-        assert other.ask(idempotency_key="k1").json() == first
-        assert other.ask(idempotency_key="k2").json() != first
+        assert other.ask(key="k1").json() == first
+        assert other.ask(key="k2").json() != first
         problem(client.ask(key="k1", n=2), 409, "different-request")
         assert client.get("/v1/experiments/one").json()["asked"] == 2
     with service(url=url) as client:  # after a restart
