@@ -19,7 +19,7 @@ from rolf.experiments.status.result import ArmRecord, Counts, Status, arm_record
 from rolf.experiments.status.timeline import read_outcomes
 from rolf.experiments.status.view import capture
 from rolf.experiments.storage.contract import log_rows
-from rolf.policies.operations import estimate, probabilities
+from rolf.policies.core.parts import means, probabilities
 from rolf.policies.posterior_policy import PosteriorPolicy
 from rolf.types import FloatArray
 
@@ -38,13 +38,13 @@ class Beliefs(Part):
 
     def _estimates(self, features: Any, context: Any) -> FloatArray:
         params, table = self.synced.replica.policy.params, self._round_features(features, context)
-        return np.array(estimate(params, self.synced.replica.state, table))
+        return means(params, self.synced.replica.state, table)
 
     def _round_features(self, features: Any, context: Any) -> FloatArray:
         policy = self.synced.replica.policy
         if policy.varying and policy.context is None and context is None:
             return self._arms.round_features(features)  # whose arms may have names
-        return policy._round_features(features, context)
+        return policy.round_features(features, context)
 
     def rank(self, k: int | None = None, *, features: Any = None, context: Any = None) -> list[Any]:
         """The ``k`` best arms by estimate, best first, without retired ones; all by default."""
@@ -85,7 +85,7 @@ class Beliefs(Part):
         """
         level = between("level", level, 0.0, 1.0)
         with self.current():
-            known = self._posterior_policy()._posterior(self._round_features(features, context))
+            known = self._posterior_policy().posterior(self._round_features(features, context))
             ends = intervals(known, self._arms.count, level)
             return self._arms.labelled(ends, ("low", "high"))
 
@@ -101,7 +101,7 @@ class Beliefs(Part):
         policies with a posterior: the share of ``draws`` in which it is."""
         draws = whole("draws", draws, 1)
         with self.current() as replica:
-            known = self._posterior_policy()._posterior(self._round_features(features, context))
+            known = self._posterior_policy().posterior(self._round_features(features, context))
             arms = replica.roster.active_among(available)
             return self._arms.labelled(chances_of_best(known, self._arms.count, arms, draws))
 
