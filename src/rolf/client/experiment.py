@@ -361,7 +361,7 @@ class RemoteExperiment(Connected):
 
     @sent
     def diagnosis(self, *, level: float = 0.95) -> Call[Diagnosis]:
-        """Whether the features explain the rewards, as ``rolf.diagnose`` finds.
+        """Whether the features explain the rewards, as ``rolf.diagnosis.diagnose`` finds.
 
         Args:
             level: of the intervals, and the probability at which a verdict is sure.
