@@ -6,15 +6,14 @@ if TYPE_CHECKING:
     from rolf import diagnosis, environments, parallel, theory
     from rolf.arms.reading import read_arms
     from rolf.augment import Augmentation
-    from rolf.client.connect import connect
+    from rolf.client.connect import connect, open_experiment
     from rolf.client.experiment import RemoteExperiment
     from rolf.errors import RolfError, RolfWarning
     from rolf.evaluation.replay import replay
     from rolf.evaluation.result import Evaluation
-    from rolf.experiments.database import delete_experiment, list_experiments, open_experiment
+    from rolf.experiments.database import Database
     from rolf.experiments.experiment import Experiment
     from rolf.experiments.status.result import Status
-    from rolf.experiments.transfer.backup import backup, restore
     from rolf.logs.log import Log, read_log
     from rolf.policies.policy import Policy
     from rolf.policies.registry import policy_class, policy_classes
@@ -49,6 +48,7 @@ _HOMES = {
     "Augmentation": "rolf.augment",
     "BetaTS": "rolf.policies.rivals.beta_ts",
     "DRLasso": "rolf.policies.rivals.drlasso",
+    "Database": "rolf.experiments.database",
     "Decision": "rolf.types",
     "Evaluation": "rolf.evaluation.result",
     "Experiment": "rolf.experiments.experiment",
@@ -69,22 +69,18 @@ _HOMES = {
     "RolfWarning": "rolf.errors",
     "Status": "rolf.experiments.status.result",
     "Sweep": "rolf.sweeps.result",
-    "backup": "rolf.experiments.transfer.backup",
     "connect": "rolf.client.connect",
-    "delete_experiment": "rolf.experiments.database",
     "diagnosis": "rolf.diagnosis",
     "environments": "rolf.environments",
-    "list_experiments": "rolf.experiments.database",
     "load_result": "rolf.simulation.result",
     "load_sweep": "rolf.sweeps.result",
-    "open_experiment": "rolf.experiments.database",
+    "open_experiment": "rolf.client.connect",
     "parallel": "rolf.parallel",
     "policy_class": "rolf.policies.registry",
     "policy_classes": "rolf.policies.registry",
     "read_arms": "rolf.arms.reading",
     "read_log": "rolf.logs.log",
     "replay": "rolf.evaluation.replay",
-    "restore": "rolf.experiments.transfer.backup",
     "simulate": "rolf.simulation.simulate",
     "sweep": "rolf.sweeps.run",
     "testing": "rolf.testing",
@@ -99,6 +95,7 @@ __all__ = [
     "Augmentation",
     "BetaTS",
     "DRLasso",
+    "Database",
     "Decision",
     "Evaluation",
     "Experiment",
@@ -119,12 +116,9 @@ __all__ = [
     "Status",
     "Sweep",
     "__version__",
-    "backup",
     "connect",
-    "delete_experiment",
     "diagnosis",
     "environments",
-    "list_experiments",
     "load_result",
     "load_sweep",
     "open_experiment",
@@ -134,7 +128,6 @@ __all__ = [
     "read_arms",
     "read_log",
     "replay",
-    "restore",
     "simulate",
     "sweep",
     "theory",

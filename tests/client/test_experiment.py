@@ -189,15 +189,6 @@ def test_every_form_keeps_to_the_protocol(form):
             assert str(has[each.name]) == str(each), (name, each)
 
 
-def test_signatures_are_those_of_a_local_experiment():
-    for name in METHODS:
-        if name == "status":  # a local one takes features and a context
-            continue
-        local = list(inspect.signature(getattr(rolf.Experiment, name)).parameters.values())[1:]
-        remote = list(inspect.signature(getattr(rolf.RemoteExperiment, name)).parameters.values())
-        assert [str(each) for each in remote[1:]] == [str(each) for each in local], name
-
-
 def test_contexts_and_features_of_a_round(service):
     contexts = {"policy": "rolf-bayes-varying", "context": ["hour", "mobile"]}
     local = rolf.open_experiment("memory://contexts", "e", features=NAMED, seed=7, **contexts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rolf.client.arguments import plain, table_of_arms, warn_of
 from rolf.client.calls import Connected, awaited, path, sent
@@ -13,24 +13,11 @@ from rolf.client.exchange import Call, Request
 from rolf.client.experiment import RemoteExperiment
 from rolf.client.transport import Transport
 from rolf.errors import InvalidArgument, ServiceError
+from rolf.experiments.database import ExperimentSummary
 from rolf.progress import Progress
 
 #: experiments of one request
 PAGE = 100
-
-
-class ExperimentSummary(NamedTuple):
-    """An experiment in a list; ``created`` is in seconds since 1970, ``arms`` counts those that
-    are not retired. None where an experiment cannot be read."""
-
-    name: str
-    policy: str
-    created: float
-    paused: bool | None
-    arms: int | None
-    asked: int | None
-    told: int | None
-    pending: int | None
 
 
 class RemoteDatabase(Connected):

@@ -11,6 +11,7 @@ import pytest
 
 import rolf
 from rolf.errors import UnknownExperiment
+from rolf.experiments.database import list_experiments
 from rolf.experiments.storage.contract import PART
 from rolf.experiments.transfer.backup import fill_experiment
 from rolf.experiments.transfer.streaming import stream_log
@@ -62,8 +63,8 @@ def test_a_log_of_an_experiment_that_is_deleted_meanwhile(monkeypatch, caplog, n
                 delete()
 
     def delete():
-        if name in rolf.list_experiments(url):
-            rolf.delete_experiment(url, name, confirm=name)
+        if name in list_experiments(url):
+            rolf.connect(url).delete(name, confirm=name)
 
     monkeypatch.setattr("rolf.service.routes.log.stream_log", deleted_after)
     with service(url=url) as client:
