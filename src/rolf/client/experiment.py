@@ -32,7 +32,7 @@ from rolf.tables.raw import index_labels
 from rolf.types import Decision, FloatArray
 
 if TYPE_CHECKING:
-    from rolf.diagnosis import Diagnosis
+    from rolf.diagnosis.result import Diagnosis
     from rolf.experiments.log.decisions import LoggedDecision
     from rolf.experiments.status.pending import Pending
     from rolf.experiments.status.result import ArmRecord, Counts, Status
@@ -361,20 +361,20 @@ class RemoteExperiment(Connected):
 
     @sent
     def diagnosis(self, *, level: float = 0.95) -> Call[Diagnosis]:
-        """Whether the features explain the rewards, as ``rolf.diagnosis.diagnose`` finds.
+        """Whether the features explain the rewards, as ``rolf.diagnose`` finds.
 
         Args:
             level: of the intervals, and the probability at which a verdict is sure.
         """
-        from rolf.diagnosis import ArmPart, Diagnosis, Share
         from rolf.diagnosis.lack_of_fit import LackOfFit
+        from rolf.diagnosis.result import ArmDiagnosis, Diagnosis, Share
 
         params = {"level": between("level", level, 0.0, 1.0)}
         answer = yield Request("GET", self._path("diagnosis"), params=params)
         data = {name: value for name, value in answer.items() if name in Diagnosis.__annotations__}
         nothing = {"level": level, "rewards": 0, "played": 0, "rank": 0, "arms": []}
         data = {**nothing, **data}
-        data["arms"] = [ArmPart(**each) for each in data["arms"]]
+        data["arms"] = [ArmDiagnosis(**each) for each in data["arms"]]
         for name, kind in {"share": Share, "lack_of_fit": LackOfFit}.items():
             if data.get(name) is not None:
                 data[name] = kind(**data[name])
