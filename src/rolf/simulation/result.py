@@ -15,7 +15,7 @@ from rolf.errors import InvalidArgument, RolfError
 from rolf.extras import require
 from rolf.plots import style
 from rolf.plots.regret import Curves, curves_of, regret_figure
-from rolf.tables.files import PARQUET, check_parquet
+from rolf.tables.parquet import PARQUET, check_parquet
 from rolf.tables.result_table import ResultTable
 from rolf.text import harmless, html_lines
 from rolf.types import FloatArray, IntArray
