@@ -318,9 +318,8 @@ def table(walks: dict[str, Walk]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--markdown", action="store_true", help="as docs/reference/engine.md shows it"
-    )
+    parser.add_argument("--markdown", action="store_true", help="as the page shows them")
+    parser.add_argument("--write", action="store_true", help=f"into {PAGE.name}")
     parser.add_argument("--calls", metavar="WALK", help="who calls whom in one walk")
     options = parser.parse_args()
     recorded = record()
