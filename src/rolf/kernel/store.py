@@ -30,7 +30,7 @@ from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from rolf.kernel.cache import PRIVATE, Folders
-from rolf.kernel.compiler import Needed, be_called, load, needed_by, spell
+from rolf.kernel.compiler import Needed, be_called, load, needed_by, spell, tried
 from rolf.kernel.lock import Turn
 from rolf.kernel.trust import is_private
 
@@ -142,7 +142,7 @@ class DiskCache(NullCache):  # type: ignore[misc]
         """What the code depends on, apart from the sources, which name the folder."""
         function = self._function
         where = function.__module__, function.__qualname__, function.__code__.co_firstlineno
-        return where, signature, codegen.magic_tuple(), numba.__version__
+        return where, signature, codegen.magic_tuple(), numba.__version__, tried()
 
     def _file_name(self, key: tuple[Any, ...]) -> str:
         where, signature, *rest = key
