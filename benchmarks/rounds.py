@@ -20,7 +20,7 @@ import numpy as np
 
 import rolf
 from rolf.environments import Problem
-from rolf.simulation.loop import play_policy, ready_loop
+from rolf.simulation.loop import ready_loop
 
 ENGINE_TARGETS = {
     30: {"rolf-lasso": 12, "rolf-ridge": 4, "linucb": 4, "lints": 8, "ucb": 4},
@@ -69,14 +69,16 @@ def floor(arms: int, rounds: int) -> Callable[[], float]:
 
 
 def in_engine(cls: type[rolf.Policy], problem: Problem, rounds: int) -> Callable[[], float]:
-    loop = ready_loop(cls(problem.features, seed=0), problem)
+    everything = np.arange(problem.features.shape[0])
+    loop = ready_loop(cls, problem)
     regret = np.empty(rounds)
 
     def work() -> float:
         policy = cls(problem.features, seed=0)
         rng = np.random.default_rng(0)
         start = time.perf_counter()
-        play_policy(policy, problem, rng, regret, loop)
+        own = policy.params, policy.state, problem.params, everything, policy.rng
+        loop(*own, rng, regret, 0, 0.0)
         return (time.perf_counter() - start) / rounds * 1e6
 
     return work

@@ -44,7 +44,7 @@ class PlugIn(NamedTuple):
 def _reweighted(weights: FloatArray, width: float, now: Situation) -> tuple[FloatArray, FloatArray]:
     """Means and bounds from the components of the posterior, with weights of their own."""
     grid, components = now.model, now.belief.components
-    shape = weights.size, now.waiting.size
+    shape = weights.size, now.pending.size
     means, variances, everything = np.zeros(shape), np.zeros(shape), np.arange(shape[1])
     if components.evidence.seen[0] > 0.0:
         for g in range(shape[0]):
@@ -54,12 +54,12 @@ def _reweighted(weights: FloatArray, width: float, now: Situation) -> tuple[Floa
     noises = noise_variances(components.evidence, grid.noise)
     mean, variance, noise = mixture(Believed(weights, means, variances, noises))
     bonus = Bonus(width, 0.0, math.inf)
-    return mean, normal_bounds(mean, variance, noise, now.waiting, bonus)
+    return mean, normal_bounds(mean, variance, noise, now.pending, bonus)
 
 
 def _steady(bound: Steady, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
     bonus = Bonus(bound.width, 0.0, math.inf)
-    return upper_bounds(now.model, now.belief, now.features, now.waiting, bonus)
+    return upper_bounds(now.model, now.belief, now.features, now.pending, bonus)
 
 
 def _tempered(bound: Tempered, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:

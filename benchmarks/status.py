@@ -47,7 +47,7 @@ def stand_in(name: str, arms: int, size: int, rewards: int) -> Any:
     counts = np.bincount(chosen, minlength=arms).tolist()
     return SimpleNamespace(
         policy=policy,
-        state=policy._state,
+        state=policy.state,
         record=SimpleNamespace(policy=name),
         roster=Roster.read(features),
         asked=counts,

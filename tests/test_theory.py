@@ -67,7 +67,7 @@ def test_exploration_rounds_by_playing():
     policy, _ = after(rolf.RoLFRidge, problem, 60_000, 0, **options)
     factor = theory.exploration_factor_ridge(2)
     expected = theory.exploration_rounds(factor, 2, 60_000, delta=0.9)
-    assert policy._state.clock[1] == expected
+    assert policy.state.clock[1] == expected
     assert expected < 30_000
     assert theory.exploration_rounds(factor, 2, 100, delta=0.9) == 100
 
@@ -116,7 +116,7 @@ def test_the_gram_corollary_fails():
     problem = rolf.environments.Problem(features, [1.0, 0.0, 0.0, 0.0])
     rounds = theory.gram_rounds(4, 0.5)
     policy, _ = after(rolf.RoLFRidge, problem, rounds, 0, exploration=rounds)  # all uniform
-    counts = policy._state.belief.counts
+    counts = policy.state.belief.counts
     deviation = theory.gram_deviation(counts)
     matrix = rolf.Augmentation(features).matrix
     gram = matrix.T @ matrix

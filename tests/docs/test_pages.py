@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import rolf
-from rolf.policies import catalogue
+from rolf.policies import catalogue, registry
 from rolf.simulation import config as plans
 from rolf.sweeps.config import KEYS
 
@@ -88,16 +88,16 @@ def test_the_policy_of_contributing(tmp_path, monkeypatch):
     slow = rolf.simulate(plan, family, rounds=200, runs=2, seed=0, compiled=False)
     assert (fast.regret == slow.regret).all()
     policy = rolf.policy_class(name)(np.eye(3), seed=0)
-    policy.tell(policy.ask(n=5), [1.0, 2.0, 3.0, 4.0, 5.0])
-    again = rolf.Policy.from_state(policy.state())
+    policy.tell_many(zip(policy.ask_many(5), [1.0, 2.0, 3.0, 4.0, 5.0], strict=True))
+    again = rolf.Policy.from_dict(policy.to_dict())
     assert [again.ask().arm for _ in range(20)] == [policy.ask().arm for _ in range(20)]
-    merged = rolf.Policy.from_state(rolf.Policy.merge(policy.state(), seed=1))
+    merged = rolf.Policy.from_dict(rolf.Policy.merge(policy.to_dict(), seed=1))
     assert np.allclose(merged.estimates(), policy.estimates())
     with pytest.raises(rolf.RolfError, match="epsilon"):
         rolf.policy_class(name)(np.eye(3), epsilon=2.0)
     rolf.testing.check_policy(type(policy))
     sys.modules.pop("egreedy")
-    rolf.Policy.named.pop(name)
+    registry.named.pop(name)
 
 
 def test_the_catalogue_is_documented():

@@ -305,7 +305,7 @@ def test_playing_does_not_wear_a_problem_out():
         policy = rolf.RoLFVarying(problem.features, seed=0)
         out = np.empty(50)
         rngs = np.random.default_rng(1)
-        own = policy.params, policy._state, problem.params, np.arange(4), policy._rng
+        own = policy.params, policy.state, problem.params, np.arange(4), policy.rng
         play(*own, rngs, out, 0, 0.0)
         regrets.append(out)
     assert (regrets[0] == regrets[1]).all()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import rolf
-from rolf.policies.operations import update
 from rolf.types import Choice
 from support import oracle
 
@@ -34,8 +33,8 @@ def events(rng, means, rounds, matched=0.85):
 
 def feed(policy, arm, reward, matched, row):
     """One round, as ask and tell would do it, but with the arm and the match given."""
-    policy._state.clock[0] += 1
-    update(policy.params, policy._state, Choice(arm, 0.5, arm, arm, matched), row, reward)
+    policy.state.clock[0] += 1
+    policy.observe(Choice(arm, 0.5, arm, arm, matched), row, reward)
 
 
 SIZES = [(6, 2), (5, 5), (4, 7), (7, 1), (9, 4), (2, 1)]
@@ -64,12 +63,12 @@ def test_lasso(arms, size, penalty):
             first, second = (p, p) if penalty is None else np.broadcast_to(penalty, 2)
         impute = oracle.lasso_impute(history, first)
         main = oracle.lasso_main(history, impute, p, second)
-        state = policy._state.belief
+        state = policy.state.belief
         assert np.abs(state.imputation.coef - impute).max() < AGREE, t
         assert np.abs(state.coef - main).max() < AGREE, t
         assert np.abs(policy.estimates() - matrix @ main).max() < AGREE, t
     assert unmatched > 10
-    assert policy._state.belief.imputation.steps[1] == 0  # the path never needed the fallback
+    assert policy.state.belief.imputation.steps[1] == 0  # the path never needed the fallback
 
 
 @pytest.mark.parametrize(("arms", "size"), [*SIZES, (12, 5)])
@@ -119,5 +118,5 @@ def test_main_lasso_equals_imputation_where_the_penalties_correspond():
     policy = rolf.RoLFLasso(features, p=p, penalty=(first, first / p), seed=0)
     for arm, reward, matched in events(rng, means, ROUNDS):
         feed(policy, arm, reward, matched, features[arm])
-        state = policy._state.belief
+        state = policy.state.belief
         assert np.abs(state.coef - state.imputation.coef).max() < AGREE

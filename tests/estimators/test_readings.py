@@ -14,7 +14,6 @@ import rolf
 from estimators.test_oracle import AGREE, SIZES, events, problem
 from policies.state.test_damaged_states import storm
 from rolf.errors import IncompatibleState, InvalidArgument, RolfError
-from rolf.policies.operations import rebuild, update
 from rolf.policies.state.arrays import find, pack, unpack
 from rolf.testing import CHECKS
 from rolf.testing.experiments import rows_of
@@ -36,9 +35,9 @@ every_rolf = pytest.mark.parametrize("name", ["rolf-lasso", "rolf-ridge", "rolf-
 
 def feed(policy, arm, reward, matched, table):
     """One round, as ask and tell would do it, but with the arm and the match given."""
-    policy._state.clock[0] += 1
-    row = policy._kept_features(policy.params, table, arm)
-    update(policy.params, policy._state, Choice(arm, 0.5, arm, arm, matched), row, reward)
+    policy.state.clock[0] += 1
+    row = policy.keep(table, arm)
+    policy.observe(Choice(arm, 0.5, arm, arm, matched), row, reward)
 
 
 class Transcription:
@@ -213,10 +212,10 @@ def test_history_counts_in_its_order(name, reading):
 def test_totals_per_arm_are_not_enough(name, reading):
     policy = make(name, **reading)
     play(policy, 10)
-    before = policy.state()
+    before = policy.to_dict()
     with pytest.raises(RolfError, match=f"{name} cannot learn from totals per arm"):
         policy.learn_totals(np.ones(6), np.ones(6))
-    assert policy.state() == before
+    assert policy.to_dict() == before
 
 
 @every_other
@@ -233,10 +232,10 @@ def test_merged_pseudo_rewards_stay_those_of_their_worker(name, reading):
     workers = [make(name, seed=seed, delta=0.9, **reading) for seed in (1, 2)]
     for seed, worker in enumerate(workers):
         play(worker, 40, seed)
-    merged = rolf.Policy.from_state(rolf.Policy.merge(*(w.state() for w in workers), seed=9))
+    merged = rolf.Policy.from_dict(rolf.Policy.merge(*(w.to_dict() for w in workers), seed=9))
     for path in merged.totals:
-        expected = sum(find(worker._state, path) for worker in workers)
-        assert np.allclose(find(merged._state, path), expected)
+        expected = sum(find(worker.state, path) for worker in workers)
+        assert np.allclose(find(merged.state, path), expected)
     play(merged, 30)
 
 
@@ -245,28 +244,28 @@ def test_pseudo_rewards_are_not_computed_from_counts_and_sums(name):
     policy = make(name, imputation="frozen")
     play(policy, 40)
     (path,) = [path for path in policy.totals if path.endswith("pseudo")]
-    assert path in policy.state()["state"]
+    assert path in policy.to_dict()["state"]
     before = policy.estimates(**extra(policy))
-    find(policy._state, path)[:] += 1.0
-    rebuild(policy.params, policy._state)
+    find(policy.state, path)[:] += 1.0
+    policy.recompute()
     assert np.abs(policy.estimates(**extra(policy)) - before).max() > 0.005
 
 
 @every_rolf
 def test_states_without_their_pseudo_rewards_are_refused(name):
-    state = make(name, imputation="frozen").state()
+    state = make(name, imputation="frozen").to_dict()
     (path,) = [path for path in state["state"] if path.endswith(".pseudo")]
     without = {**state, "state": {k: v for k, v in state["state"].items() if k != path}}
     with pytest.raises(IncompatibleState, match=path):
-        rolf.Policy.from_state(without)
+        rolf.Policy.from_dict(without)
     huge = unpack(state["state"][path]) + 1e250
     with pytest.raises(IncompatibleState, match="too large"):
-        rolf.Policy.from_state({**state, "state": {**state["state"], path: pack(huge)}})
+        rolf.Policy.from_dict({**state, "state": {**state["state"], path: pack(huge)}})
 
 
 @every_rolf
 def test_states_of_another_reading_are_not_added(name):
-    states = [make(name, seed=seed, imputation=how).state() for seed, how in enumerate(HOW)]
+    states = [make(name, seed=seed, imputation=how).to_dict() for seed, how in enumerate(HOW)]
     with pytest.raises(IncompatibleState, match="options"):
         rolf.Policy.merge(*states)
 

@@ -288,7 +288,7 @@ def test_refused_decisions_leave_no_trace_and_rules_learn_the_chances():
     accepted = out.find("p", "replay").effective
     assert 0 < accepted < 60
     _, learner = policies
-    assert (learner.rounds, learner.waiting) == (accepted, [])
+    assert (learner.rounds, learner.pending) == (accepted, [])
     for policy in policies:  # whose features say in what units those of the rounds come
         assert policy.arms.features == pytest.approx(contexts.typical())
 

@@ -18,7 +18,6 @@ from rolf.experiments.roster import Roster
 from rolf.experiments.storage.contract import CHANGE, DECISION, REWARD
 from rolf.experiments.storage.memory import MemoryStore
 from rolf.experiments.storage.sqlite import file as sqlite_file
-from rolf.policies.operations import rebuild
 from rolf.testing.experiments import roster_of, rows_of
 from rolf.testing.storage import (
     ARMS,
@@ -82,9 +81,9 @@ def test_features_are_corrected(url):
     experiment.update_features({2: corrected[2]})
     fresh = rolf.LinUCB(corrected)
     belief = experiment.synced.replica.state.belief
-    fresh._state.belief.counts[:] = belief.counts
-    fresh._state.belief.sums[:] = belief.sums
-    rebuild(fresh.params, fresh._state)
+    fresh.state.belief.counts[:] = belief.counts
+    fresh.state.belief.sums[:] = belief.sums
+    fresh.recompute()
     assert np.allclose(experiment.estimates(), fresh.estimates())
     assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
     experiment.update_features(FEATURES)

@@ -28,8 +28,9 @@ import numpy as np
 
 import rolf
 from rolf.arms.table import Arms
-from rolf.kernel import implement
-from rolf.policies.operations import choose, estimate, init, probabilities, rebuild, update
+from rolf.estimators.contract import Traits, begin, estimator, means, observe, recompute
+from rolf.policies.core.parts import Params
+from rolf.policies.core.rules import clocks, decide, probabilities, rule
 from rolf.types import Choice
 
 
@@ -40,83 +41,79 @@ class Wide(rolf.UCB):
         super().__init__(features, scale=scale, seed=seed)
 
 
-class Params(NamedTuple):
+class Counter(NamedTuple):
     arms: int
-    remembers: bool
 
 
-class State(NamedTuple):
-    clock: Any
-    waiting: Any
+class Counted(NamedTuple):
     last: Any
     counts: Any
 
 
-def _init(params, arms):
-    return State(np.zeros(3, dtype=np.int64), np.zeros(arms), np.zeros(1), np.zeros(arms))
+def _begin(model, arms):
+    return Counted(np.zeros(1), np.zeros(arms))
 
 
-def _choose(params, state, features, available, rng):
-    arm = available[state.clock[0] % available.size]
-    state.clock[0] += 1
-    if arm == 2:
-        state.clock[2] += 1
-    state.waiting[arm] += 1.0
-    if params.remembers:
-        state.last[0] = arm + 1
-    return Choice(arm, 1.0, arm, arm, True)
+def _observe(model, belief, seen):
+    belief.counts[seen.arm] += 1.0
 
 
-def _update(params, state, choice, row, reward):
-    state.waiting[choice.arm] -= 1.0
-    state.counts[choice.arm] += 1.0
+def _means(model, belief, features):
+    return belief.counts.copy()
 
 
-def _estimate(params, state, features):
-    return state.counts.copy()
-
-
-def _probabilities(params, state, features, available, draws):
-    out = np.zeros(available.size)
-    out[state.clock[0] % available.size] = 1.0
-    return out
-
-
-def _rebuild(params, state):
+def _recompute(model, belief, round):
     pass
 
 
-implement(
-    Params,
-    {
-        init: _init,
-        choose: _choose,
-        update: _update,
-        estimate: _estimate,
-        probabilities: _probabilities,
-        rebuild: _rebuild,
-    },
+estimator(
+    Counter,
+    {begin: _begin, observe: _observe, means: _means, recompute: _recompute},
+    Traits(("counts",)),
 )
+
+
+class InTurn(NamedTuple):
+    remembers: bool
+
+
+def _clocks(rule):
+    return 3
+
+
+def _decide(rule, now, rng):
+    arm = now.available[now.clock[0] % now.available.size]
+    now.clock[0] += 1
+    if arm == 2:
+        now.clock[2] += 1
+    if rule.remembers:
+        now.belief.last[0] = arm + 1
+    return Choice(arm, 1.0, arm, arm, True)
+
+
+def _probabilities(rule, now, draws):
+    out = np.zeros(now.available.size)
+    out[now.clock[0] % now.available.size] = 1.0
+    return out
+
+
+rule(InTurn, {clocks: _clocks, decide: _decide, probabilities: _probabilities})
 
 
 class RoundRobin(rolf.Policy):
     """Every arm in turn."""
 
-    totals = ("clock", "counts")
-
     def __init__(self, features, *, seed=None):
         arms = Arms.read(features)
-        super().__init__(arms, Params(arms.count, False), seed)
+        super().__init__(arms, Params(Counter(arms.count), InTurn(False)), seed)
 
 
 class Forgetful(rolf.Policy):
-    """Every arm in turn; ``choose`` writes down its arm, which no log records."""
-
-    totals = ("clock", "counts")
+    """Every arm in turn; ``decide`` writes down its arm, which no log records."""
 
     def __init__(self, features, *, seed=None):
         arms = Arms.read(features)
-        super().__init__(arms, Params(arms.count, True), seed)
+        super().__init__(arms, Params(Counter(arms.count), InTurn(True)), seed)
 '''
 
 WORK = """
@@ -228,7 +225,9 @@ def test_every_entry_of_the_clock_is_recorded(policies):
 
 
 def test_a_choice_that_changes_more_of_the_state_is_refused(url, policies):
-    words = r"user_policies.Forgetful: choose changes state\.last: .*only update may change it"
+    words = (
+        r"user_policies.Forgetful: decide changes state\.belief\.last: .*only observe may change it"
+    )
     with pytest.raises(InvalidArgument, match=words):
         create_experiment(url, policy=policies.Forgetful)
     assert rolf.list_experiments(url) == []
@@ -240,7 +239,7 @@ def test_a_class_that_has_become_unfit_is_refused(policies, monkeypatch):
         play(experiment, 3)
         experiment.snapshot()
     monkeypatch.setattr(policies, "RoundRobin", policies.Forgetful)
-    with pytest.raises(InvalidArgument, match=r"choose changes state\.last"):
+    with pytest.raises(InvalidArgument, match=r"decide changes state\.belief\.last"):
         rolf.open_experiment(url, "one")
 
 

@@ -222,4 +222,4 @@ def test_no_class_takes_rewards_beyond_arithmetic():
 
 def test_a_number_of_thousands_of_digits_has_a_message():
     with pytest.raises(InvalidArgument, match="too long to show"):
-        rolf.UCB(FEATURES).ask_many(n=-(10**5000))
+        rolf.UCB(FEATURES).ask_many(-(10**5000))

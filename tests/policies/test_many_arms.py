@@ -17,8 +17,7 @@ from rolf.estimators.lasso.basis import Basis, augmented_features
 from rolf.linalg import TIE
 from rolf.policies import rolf_lasso
 from rolf.policies.core.posterior_rules import HOPE, STEADY
-from rolf.policies.operations import rebuild
-from rolf.policies.state.arrays import copy_of, pack
+from rolf.policies.state.arrays import copy_of
 from rolf.policies.state.saving import check_state
 from support.helpers import make, play
 
@@ -28,7 +27,7 @@ from support.helpers import make, play
 def plain_posterior(policy):
     """Mean and variance of every arm and the noise variance, from the totals alone: a posterior per
     component and arm, averaged over the components. None while no scale is known."""
-    model, belief = policy.params.model, policy._state.belief
+    model, belief = policy.params.model, policy.state.belief
     counts, sums, squares = belief.counts, belief.sums, belief.squares
     seen = counts > 0.0
     averages = np.where(seen, sums / np.maximum(counts, 1.0), 0.0)
@@ -75,7 +74,7 @@ def plain_bounds(policy, width, horizon):
     if horizon and round <= horizon:
         widest = min(widest, -float(ndtri(min(0.5, HOPE / (horizon - round + 1.0)))))
     ratio = variance / noise
-    ratio = ratio / (1.0 + policy._state.waiting * ratio)
+    ratio = ratio / (1.0 + policy.state.pending * ratio)
     deviations = widest * (0.55 + 0.45 * ratio / (ratio + 0.1))
     return mean, mean + deviations * np.sqrt(noise * ratio)
 
@@ -113,7 +112,7 @@ def test_rolf_bayes_decides_as_the_plain_computation(kind, arms, size, rounds, o
         available = np.arange(arms)
         if kind == "some":
             available = np.sort(rng.choice(arms, arms // 2, replace=False))
-        rewarded = policy._state.belief.counts.any()
+        rewarded = policy.state.belief.counts.any()
         plain = plain_bounds(policy, 2.75, options.get("horizon")) if rewarded else None
         decision = policy.ask(available=available.tolist())
         if plain is not None:
@@ -133,7 +132,7 @@ def test_rolf_bayes_decides_as_the_plain_computation(kind, arms, size, rounds, o
     assert checked > 0.6 * rounds
     assert explored > 2 or kind == "equal"
     mean, _, _ = plain_posterior(policy)
-    anchor = policy._state.belief.anchor[0]
+    anchor = policy.state.belief.anchor[0]
     # components that were left out, at a weight of 1e-13, may have come back in the meantime
     assert np.allclose(policy.estimates(), mean + anchor, rtol=1e-6)
 
@@ -145,7 +144,7 @@ def test_rolf_bayes_goes_on_alike_after_saving():
     for _ in range(50):
         decision = policy.ask()
         policy.tell(decision, means[decision.arm] + 0.4 * rng.standard_normal())
-    again = rolf.Policy.from_state(policy.state())
+    again = rolf.Policy.from_dict(policy.to_dict())
     assert np.allclose(again.estimates(), policy.estimates(), rtol=1e-12)
     assert np.allclose(again.intervals(), policy.intervals(), rtol=1e-9)
     for _ in range(50):
@@ -211,21 +210,21 @@ def test_rolf_lasso_is_the_same_with_an_operator(monkeypatch, kind, options):
         plain.tell(decision, reward)
         policy.tell(other, reward)
         assert np.allclose(plain.estimates(), policy.estimates(), rtol=1e-9, atol=1e-11)
-    one, two = (getattr(p._state.belief, "lassos", p._state.belief) for p in (plain, policy))
+    one, two = (getattr(p.state.belief, "lassos", p.state.belief) for p in (plain, policy))
     assert one.imputation.steps.tolist() == two.imputation.steps.tolist()
     assert one.imputation.steps[0] > (0 if "penalty" in options else 20)
     before = policy.estimates()
-    rebuild(policy.params, policy._state)  # from nothing
+    policy.recompute()  # from nothing
     assert np.allclose(policy.estimates(), before, rtol=1e-7, atol=1e-9)
-    check_state(policy, policy._state)
+    check_state(policy)
     inverse = two.imputation.inverse
     for array, value in ((inverse.taken, 10**6), (inverse.seats, 7), (inverse.members, -1)):
         first = array[0]
         array[0] = value
         with pytest.raises(ValueError, match=r"seats|members"):
-            check_state(policy, policy._state)
+            check_state(policy)
         array[0] = first
-    check_state(policy, policy._state)
+    check_state(policy)
 
 
 @pytest.mark.slow
@@ -238,10 +237,10 @@ def test_a_lasso_that_lost_its_way_finds_it_with_an_operator(monkeypatch):
         decision, other = plain.ask(), policy.ask()
         reward = means[decision.arm] - 5.0 + 0.1 * rng.standard_normal()
         if turn in (100, 200):
-            policy._state.belief.imputation.inverse.triangle[:] = 0.0
+            policy.state.belief.imputation.inverse.triangle[:] = 0.0
         plain.tell(decision, reward)
         policy.tell(other, reward)
-    assert policy._state.belief.imputation.steps[1] >= 2.0
+    assert policy.state.belief.imputation.steps[1] >= 2.0
     assert np.allclose(plain.estimates(), policy.estimates(), rtol=1e-8, atol=1e-9)
 
 
@@ -268,20 +267,6 @@ for line in open("/proc/self/status"):  # ru_maxrss starts with what the parent 
     assert float(done.stdout) < most
 
 
-def test_lints_reads_states_that_held_every_arm():
-    """Older states held estimates and widths of all arms, and no coefficients."""
-    policy = make("lints")
-    play(policy, 40)
-    data = policy.state()
-    state = {path: each for path, each in data["state"].items() if path != "belief.coef"}
-    for path in ("estimates", "squares", "limits"):
-        state[f"belief.{path}"] = pack(np.ones(policy.arms.count))
-    state["belief.logdet"] = pack(np.ones(1))
-    again = rolf.Policy.from_state({**data, "state": state})
-    assert np.allclose(again.estimates(), policy.estimates(), rtol=1e-10)
-    assert [again.ask().arm for _ in range(20)] == [policy.ask().arm for _ in range(20)]
-
-
 def test_lints_remembers_what_a_draw_depends_on():
     """Decisions whose probability is read late cost no copy of all arms."""
     policy = make("lints")
@@ -291,7 +276,7 @@ def test_lints_remembers_what_a_draw_depends_on():
     play(policy, 200)
     share = (1000 * expected[decision.arm] + 1.0) / 1001.0
     assert decision.probability == pytest.approx(share, abs=1e-9)
-    assert policy._remembered == ("clock", "belief.root", "belief.coef")
+    assert policy.traits.drawn == ("root", "coef")
 
 
 def test_copies_of_large_arrays_touch_no_memory_of_zeros():
@@ -329,7 +314,7 @@ def test_rolf_ridge_with_arms_of_very_different_sizes(largest, error):
     prior = (exact @ exact.T + np.eye(12, dtype=int) - projection) / Fraction(0.6)
     for _ in range(14):
         policy.tell(policy.ask(), rng.standard_normal())
-        belief = policy._state.belief
+        belief = policy.state.belief
         played = np.flatnonzero(belief.counts)
         counts = [Fraction(each) for each in belief.counts[played].tolist()]
         sums = [Fraction(each) for each in belief.sums[played].tolist()]

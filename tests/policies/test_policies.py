@@ -69,7 +69,7 @@ def test_labels_name_the_arms_in_every_answer(name):
 def test_the_order_of_tells_does_not_matter(name, order):
     # (DRLasso weighs a reward by its estimates of the moment, so there order matters.)
     one, two = make(name), make(name)
-    first, second = one.ask(n=12, **extra(one)), two.ask(n=12, **extra(two))
+    first, second = one.ask_many(12, **extra(one)), two.ask_many(12, **extra(two))
     for position in range(12):
         one.tell(first[position], reward_of(one, first[position].arm, 0.01 * position))
     for position in order:

@@ -17,7 +17,7 @@ from rolf.errors import ExperimentError, IncompatibleState, InvalidArgument, Unk
 from rolf.estimators.ridge.varying import VaryingRidge
 from rolf.kernel import implement
 from rolf.policies import registry
-from rolf.policies.contract import check_choose
+from rolf.policies.contract import check_decide
 from rolf.policies.core.parts import Params
 from rolf.policies.core.rules import Sampled, believed_means, draw
 from rolf.policies.registry import find_policy, policy_class, policy_name
@@ -79,10 +79,10 @@ def test_a_reference_works_in_every_call(mine, tmp_path):
     slow = rolf.simulate(plan, family, rounds=40, runs=2, seed=0, compiled=False)
     assert (slow.regret == result.regret).all()
     policy = cls(FEATURES, seed=0)
-    policy.tell(policy.ask(n=6), np.arange(6.0))
-    state = json.loads(json.dumps(policy.state()))
+    policy.tell_many(zip(policy.ask_many(6), np.arange(6.0), strict=True))
+    state = json.loads(json.dumps(policy.to_dict()))
     assert state["policy"] == reference
-    assert rolf.Policy.from_state(state).ask().arm == policy.ask().arm
+    assert rolf.Policy.from_dict(state).ask().arm == policy.ask().arm
     url = f"sqlite:///{tmp_path}/x.db"
     with rolf.open_experiment(url, "one", features=FEATURES, policy=cls, seed=1) as experiment:
         for decision in experiment.ask(20):
@@ -99,11 +99,11 @@ def test_a_reference_works_in_every_call(mine, tmp_path):
 def test_what_was_opened_with_a_users_class_says_what_to_import(mine, tmp_path):
     url = f"sqlite:///{tmp_path}/x.db"
     rolf.open_experiment(url, "one", features=FEATURES, policy="elsewhere:Mine").close()
-    state = policy_class("elsewhere:Mine")(FEATURES).state()
+    state = policy_class("elsewhere:Mine")(FEATURES).to_dict()
     code = f"""
         import json, rolf
         for call in (lambda: rolf.open_experiment({url!r}, "one"),
-                     lambda: rolf.Policy.from_state(json.loads({json.dumps(state)!r}))):
+                     lambda: rolf.Policy.from_dict(json.loads({json.dumps(state)!r}))):
             try:
                 call()
             except rolf.RolfError as error:
@@ -130,7 +130,7 @@ def test_an_entry_point_is_a_name(mine, monkeypatch):
     cls = policy_class("mine")
     assert cls.__name__ == "Mine"
     assert policy_name(cls) == "mine"
-    assert rolf.Policy.from_state(cls(FEATURES).state()).rounds == 0
+    assert rolf.Policy.from_dict(cls(FEATURES).to_dict()).rounds == 0
     with pytest.raises(UnknownPolicy, match="No module named 'nowhere'"):
         policy_class("broken")
     with pytest.raises(UnknownPolicy, match="mine, broken"):
@@ -161,14 +161,11 @@ class Harmful(rolf.UCB):
 
     def __init__(self, features, *, seed=None):
         super().__init__(features, seed=seed)
-        choose = self._choose
 
-        def wrong(params, state, features, available, rng):
-            choice = choose(params, state, features, available, rng)
-            self.harm(state, choice.arm)
-            return choice
-
-        self._choose = wrong
+    def decide(self, round, rng=None):
+        choice, probability = super().decide(round, rng)
+        self.harm(self.state, choice.arm)
+        return choice, probability
 
 
 class Forgetful(Harmful):
@@ -187,9 +184,9 @@ class Uncounted(Harmful):
 
 @pytest.mark.parametrize(("cls", "path"), [(Forgetful, "belief.counts"), (Uncounted, "clock")])
 def test_a_class_that_breaks_the_contract_is_refused(cls, path):
-    with pytest.raises(InvalidArgument, match=f"choose changes state.{path}"):
-        check_choose(cls, FEATURES, {})
-    with pytest.raises(AssertionError, match="choose"):
+    with pytest.raises(InvalidArgument, match=f"decide changes state.{path}"):
+        check_decide(cls, FEATURES, {})
+    with pytest.raises(AssertionError, match="decide"):
         rolf.testing.check_policy(cls)
     with pytest.raises(InvalidArgument, match=path):
         rolf.open_experiment("memory://", cls.__name__, features=FEATURES, policy=cls)
@@ -230,7 +227,7 @@ def test_arms_without_rewards_have_totals_of_zero():
 
 def test_totals_that_cannot_be_learned_change_nothing():
     policy = rolf.RoLFBayes(FEATURES, seed=0)
-    before = policy.state()
+    before = policy.to_dict()
     ones = np.ones(6)
     for arguments, named in [
         ((ones, ones), "squares"),
@@ -244,7 +241,7 @@ def test_totals_that_cannot_be_learned_change_nothing():
             policy.learn_totals(*arguments)
     with pytest.raises(InvalidArgument, match="number"):
         policy.learn_totals(ones, ones, ones, level=np.inf)
-    assert policy.state() == before
+    assert policy.to_dict() == before
     for name in ("rolf-varying", "linucb-varying", "rolf-bayes-varying", "drlasso"):
         with pytest.raises(rolf.RolfError, match=f"{name} cannot learn from totals"):
             policy_class(name)(FEATURES).learn_totals(ones, ones, ones)

@@ -80,13 +80,13 @@ def played(policy, rounds, seed, features=None, level=3.0):
 
 def rebuilt(policy):
     """A copy in which everything, also the evidence, is computed again from the totals."""
-    copy = rolf.Policy.from_state(policy.state())
-    rolf.policies.operations.rebuild(copy.params, copy._state)
+    copy = rolf.Policy.from_dict(policy.to_dict())
+    copy.recompute()
     return copy
 
 
 def evidence_of(policy):
-    return policy._state.belief.components.evidence
+    return policy.state.belief.components.evidence
 
 
 @pytest.mark.parametrize("rounds", [2, 5, 40])
@@ -99,11 +99,11 @@ def test_fixed_features_against_dense_matrices(rounds):
         rows[arms], rows, arms, 7, rewards, grid.observed, grid.latent, grid.prior
     )
     for _ in range(2):  # as it came in one by one, and as started again from the totals
-        belief = policy._state.belief.components
+        belief = policy.state.belief.components
         live = belief.evidence.alive == 1
         assert weights[~live].sum() < 1e-15
         assert np.allclose(belief.evidence.weights, weights, atol=1e-9)
-        anchor = policy._state.belief.anchor[0]
+        anchor = policy.state.belief.anchor[0]
         found, spreads = all_moments(grid, belief)
         assert np.allclose(found[live] + anchor, means[live], atol=1e-8)
         # (beyond a thousand times the noise it is the dense matrices that lose the digits)
@@ -138,7 +138,7 @@ def test_varying_features_against_dense_matrices(rounds):
         assert np.allclose(evidence.weights, weights, atol=1e-9)
         assert np.allclose(evidence.errors[live], errors[live], rtol=1e-6)
         assert np.allclose(policy.estimates(features=table), weights @ means, atol=1e-8)
-        posterior = policy._posterior(table)
+        posterior = policy.posterior(table)
         shown = evidence.weights > 0.0
         sound = (grid.observed + grid.latent)[shown] < 10.0
         found, expected = posterior.variances[sound], variances[shown][sound]
@@ -154,8 +154,8 @@ def test_starting_afresh_from_the_totals_changes_nothing_but_rounding(name):
     for rounds in (0, 1, 10):  # the 64th reward starts afresh by itself
         played(policy, rounds, seed=2)
         one, two = (
-            policy._state.belief.components.evidence,
-            rebuilt(policy)._state.belief.components.evidence,
+            policy.state.belief.components.evidence,
+            rebuilt(policy).state.belief.components.evidence,
         )
         assert np.allclose(one.weights, two.weights, atol=1e-9)
         live = one.alive == 1
@@ -180,8 +180,8 @@ def test_a_component_that_was_left_out_comes_back(name):
         decision = policy.ask(**more)
         policy.tell(decision, float(decision.arm) + 5.0 * rng.standard_normal())
     evidence, fresh = (
-        policy._state.belief.components.evidence,
-        rebuilt(policy)._state.belief.components.evidence,
+        policy.state.belief.components.evidence,
+        rebuilt(policy).state.belief.components.evidence,
     )
     assert policy.scales()["noise"] > 4.0 > 0.5 > quiet
     assert np.allclose(evidence.weights, fresh.weights, atol=1e-6)
@@ -273,7 +273,7 @@ def test_decisions_have_the_largest_bound(name, horizon):
             width = math.sqrt(2.0**2 + 2.0 * math.log(1.0 + (turn + 1) / 300.0))
             if horizon and turn < horizon:
                 width = min(width, -ndtri(min(0.5, HOPE / (horizon - turn))))
-            mean, bounds = bounds_by_hand(policy._posterior(FEATURES), waiting, width)
+            mean, bounds = bounds_by_hand(policy.posterior(FEATURES), waiting, width)
         decision = policy.ask(**more)
         if turn >= 9:
             assert bounds[decision.arm] == pytest.approx(bounds.max(), rel=1e-9)

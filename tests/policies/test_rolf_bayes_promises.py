@@ -28,7 +28,7 @@ def test_before_two_different_rewards_it_says_that_it_knows_nothing(name):
     seen = set()
     for _ in range(7):
         assert np.isinf(policy.intervals(**more)).all()
-        assert np.allclose(policy.best(**more), 1 / 7)
+        assert np.allclose(policy.probability_best(**more), 1 / 7)
         assert all(math.isnan(each) for each in policy.scales().values())
         decision = policy.ask(**more)
         seen.add(decision.arm)
@@ -42,20 +42,20 @@ def test_before_two_different_rewards_it_says_that_it_knows_nothing(name):
 def test_a_batch_is_spread_over_the_arms(name):
     policy = rolf.policy_class(name)(FEATURES, seed=0)
     more = {"features": FEATURES} if policy.varying else {}
-    first = policy.ask(n=7, **more)
+    first = policy.ask_many(7, **more)
     assert len({each.arm for each in first}) == 7
     rng = np.random.default_rng(0)
-    policy.tell(first, rng.standard_normal(7))
-    policy.tell(policy.ask(n=7, **more), rng.standard_normal(7))
-    batch = policy.ask(n=40, **more)
+    policy.tell_many(zip(first, rng.standard_normal(7), strict=True))
+    policy.tell_many(zip(policy.ask_many(7, **more), rng.standard_normal(7), strict=True))
+    batch = policy.ask_many(40, **more)
     assert len({each.arm for each in batch}) > 1
     policy.forget(batch)
-    assert policy._state.waiting.sum() == 0
-    batch = policy.ask(n=3, **more)
-    again = rolf.Policy.from_state(policy.state())
-    assert again._state.waiting.tolist() == policy._state.waiting.tolist()
-    again.tell(batch, [0.1, 0.2, 0.3])
-    assert again._state.waiting.sum() == 0
+    assert policy.state.pending.sum() == 0
+    batch = policy.ask_many(3, **more)
+    again = rolf.Policy.from_dict(policy.to_dict())
+    assert again.state.pending.tolist() == policy.state.pending.tolist()
+    again.tell_many(zip(batch, [0.1, 0.2, 0.3], strict=True))
+    assert again.state.pending.sum() == 0
 
 
 @BOTH
@@ -70,7 +70,7 @@ def test_workers_with_different_levels_merge_to_what_one_would_know(name):
     for part, worker in zip(np.array_split(np.arange(60), 2), workers, strict=True):
         some = {"features": FEATURES[arms[part]]} if one.varying else {}
         worker.learn(arms[part], rewards[part], **some)
-    merged = rolf.Policy.from_state(rolf.Policy.merge(*(w.state() for w in workers), seed=0))
+    merged = rolf.Policy.from_dict(rolf.Policy.merge(*(w.to_dict() for w in workers), seed=0))
     more = {"features": FEATURES} if one.varying else {}
     assert np.allclose(one.estimates(**more), merged.estimates(**more), atol=1e-8)
     assert np.allclose(one.intervals(**more), merged.intervals(**more), atol=1e-7)
@@ -85,8 +85,8 @@ def test_equal_rewards_say_nothing_about_scales(name):
     for reward in [0.0] * 200 + [1.0] * 3:
         policy.tell(policy.ask(**more), reward)
     one, two = (
-        policy._state.belief.components.evidence.weights,
-        rebuilt(policy)._state.belief.components.evidence.weights,
+        policy.state.belief.components.evidence.weights,
+        rebuilt(policy).state.belief.components.evidence.weights,
     )
     assert np.abs(one - two).sum() < 1e-6
 
@@ -97,13 +97,13 @@ def test_rewards_beyond_arithmetic_are_refused(name, reward):
     policy = rolf.policy_class(name)(FEATURES, seed=0)
     more = {"features": FEATURES} if policy.varying else {}
     decision = policy.ask(**more)
-    before = policy.state()
+    before = policy.to_dict()
     with pytest.raises(InvalidArgument, match="1e"):
         policy.tell(decision, reward)
     rows = {"features": FEATURES[:1]} if policy.varying else {}
     with pytest.raises(InvalidArgument, match="1e"):
         policy.learn([0], [reward], **rows)
-    assert policy.state() == before
+    assert policy.to_dict() == before
     for sign in (1.0, -1.0, 0.5):
         policy.tell(decision, sign * 1e100)
         decision = policy.ask(**more)
@@ -130,15 +130,15 @@ def test_the_origin_and_the_units_of_varying_features_do_not_matter():
 def test_damaged_states_are_refused(damage):
     policy = rolf.RoLFBayes(FEATURES, seed=0)
     policy.ask()
-    state = policy.state()
+    state = policy.to_dict()
     for each in state["pending"].values():
         each |= damage
     with pytest.raises(IncompatibleState):
-        rolf.Policy.from_state(state)
-    state = policy.state()
+        rolf.Policy.from_dict(state)
+    state = policy.to_dict()
     del state["state"]["belief.anchor"]
     with pytest.raises(IncompatibleState, match="anchor"):
-        rolf.Policy.from_state(state)
+        rolf.Policy.from_dict(state)
 
 
 # --- intervals and chances --------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_intervals_and_chances_are_honest():
             policy.tell(decision, means[decision.arm] + rng.standard_normal())
         low, high = policy.intervals(0.9).T
         covered.extend((low <= means) & (means <= high))
-        said.extend(policy.best(draws=2000))
+        said.extend(policy.probability_best(draws=2000))
         true.extend(np.arange(8) == means.argmax())
     assert 0.85 <= np.mean(covered) <= 0.95
     said, true = np.array(said), np.array(true, dtype=float)
@@ -183,13 +183,13 @@ def test_intervals_and_chances_of_labelled_arms():
     wide = policy.intervals(0.99)
     assert (wide["low"] < table["low"]).all()
     assert (wide["high"] > table["high"]).all()
-    chances = policy.best()
+    chances = policy.probability_best()
     assert chances.sum() == pytest.approx(1.0)
     assert chances.idxmax() == "a"
-    assert policy.best(available=["b", "d"])["b"] > 0.9
-    before = policy.state()
-    policy.best()
-    assert policy.state() == before
+    assert policy.probability_best(available=["b", "d"])["b"] > 0.9
+    before = policy.to_dict()
+    policy.probability_best()
+    assert policy.to_dict() == before
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -1, "x", math.nan])
@@ -293,9 +293,9 @@ def test_an_arm_that_was_never_played_is_tried_in_the_end(options):
     """Whatever is believed of it, after 100 rounds per arm; once, also while its reward waits."""
     policy = settled(**options)
     assert 0 not in asked(policy, 9)
-    decisions = policy.ask(n=20)
+    decisions = policy.ask_many(20)
     assert [each.arm for each in decisions].count(0) == 1
-    policy.tell(decisions, [each.arm / (ARMS - 1) for each in decisions])
+    policy.tell_many([(each, each.arm / (ARMS - 1)) for each in decisions])
     assert 0 not in asked(policy, 20)
 
 

@@ -11,15 +11,14 @@ from numba.core import event
 
 import rolf
 from rolf.policies import warm as module
-from rolf.policies.operations import rebuild
 from rolf.policies.state.arrays import arrays
 from rolf.policies.warm import warm
 from support.helpers import every_policy, extra, make
 
 
 def bits(policy):
-    state = {path: array.tobytes() for path, array in arrays(policy._state)}
-    return state, repr(policy._rng.bit_generator.state), policy._issued, policy.waiting
+    state = {path: array.tobytes() for path, array in arrays(policy.state)}
+    return state, repr(policy.rng.bit_generator.state), policy.decisions.issued, policy.pending
 
 
 @every_policy
@@ -43,7 +42,6 @@ import sys
 import numpy as np
 import rolf
 from numba.core.dispatcher import Dispatcher
-from rolf.policies.operations import rebuild
 from rolf.policies.warm import warm
 
 calls = []
@@ -61,7 +59,7 @@ for round in range(4 * arms):
     decision.probability
     policy.tell(decision, float(round % 2))
 policy.estimates(**extra)
-rebuild(policy.params, policy._state)
+policy.recompute()
 print(before > 0, len(calls) - before)
 """
 
@@ -88,9 +86,9 @@ def test_arrays_that_look_different_are_rehearsed_themselves(monkeypatch):
     """A layout that the small policy does not have would be compiled at the first ask."""
     monkeypatch.setattr(module, "_warm", set())
     policy = make("kl-ucb")
-    readonly = policy._state.belief._replace(counts=policy._state.belief.counts.copy())
+    readonly = policy.state.belief._replace(counts=policy.state.belief.counts.copy())
     readonly.counts.flags.writeable = False
-    assert module._layout(readonly) != module._layout(policy._state.belief)
+    assert module._layout(readonly) != module._layout(policy.state.belief)
     rehearsed = []
     monkeypatch.setattr(module, "_small_copy", lambda policy: make("ucb"))
     monkeypatch.setattr(module, "_rehearse", lambda policy, state: rehearsed.append(policy))
@@ -117,8 +115,8 @@ def test_the_posterior_of_any_policy_is_warmed():
     policy.learn([0, 1], [0.0, 1.0])
     with event.install_recorder("numba:compile") as compiled:
         policy.intervals()
-        policy.best()
-        rebuild(policy.params, policy._state)
+        policy.probability_best()
+        policy.recompute()
         for rewards in ([0.5, 1.5, 1.0], [0, 1, 1]):
             rolf.diagnosis.diagnose([[0.0], [1.0]], [0, 1, 1], rewards)
     assert not compiled.buffer

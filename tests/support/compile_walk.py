@@ -110,10 +110,10 @@ def online(name, options, form):
         policy.learn(labels[:2], [0.0, 1], **table(cls, FEATURES, slice(2)))
     if hasattr(policy, "intervals"):
         policy.intervals(**extra)
-        policy.best(**extra)
-    again = rolf.Policy.from_state(policy.state())
+        policy.probability_best(**extra)
+    again = rolf.Policy.from_dict(policy.to_dict())
     again.tell(again.ask(**extra), 1.0)
-    merged = rolf.Policy.from_state(rolf.Policy.merge(policy.state(), seed=3))
+    merged = rolf.Policy.from_dict(rolf.Policy.merge(policy.to_dict(), seed=3))
     merged.tell(merged.ask(**extra), 1.0)
 
 

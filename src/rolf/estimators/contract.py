@@ -2,7 +2,7 @@
 
 Model and belief are NamedTuples of arrays and numbers. An estimator's file ends with a table of
 its operations, ``estimator(Model, {...}, Traits(...))``. ``observe``, ``set_aside``,
-``kept_features``, ``means`` and ``widths`` are compiled as well; the others run as Python only.
+``keep``, ``means`` and ``widths`` are compiled as well; the others run as Python only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from rolf.checks import MAX_COUNT, MAX_FEATURE, MAX_REWARD
-from rolf.kernel import implement, kernel
+from rolf.kernel import has_body, implement, kernel
 from rolf.types import FloatArray, IntArray
 
 
@@ -36,7 +36,7 @@ def set_aside(model: Any, belief: Any, seen: Observation) -> None:
 
 
 @kernel
-def kept_features(model: Any, features: FloatArray, arm: int) -> FloatArray:
+def keep(model: Any, features: FloatArray, arm: int) -> FloatArray:
     """What ``observe`` will need of the round's features (K, d), as a vector; most need the
     arm's own."""
     raise NotImplementedError
@@ -74,7 +74,7 @@ def learn_totals(model: Any, belief: Any, totals: ArmTotals) -> None:
 
 @kernel
 def check_totals(model: Any, belief: Any, rounds: int) -> None:
-    """Raise ValueError if no rewards of so many rounds have the totals of this belief.
+    """Raise ValueError if no rewards of this many rounds have the totals of this belief.
 
     This and ``check_rest`` are for beliefs that were saved, where a wrong value may do more harm
     than a wrong estimate. All their numbers are finite. Both are optional, and take no longer
@@ -98,24 +98,29 @@ def check_growth(model: Any) -> None:
     raise NotImplementedError
 
 
+#: what every estimator has
+REQUIRED = (begin, observe, means, recompute)
+
+
 class Observation(NamedTuple):
     """A reward: the arm, what was kept of the features of its round (by default its own, (d,)),
-    the round in which the reward came, and with which chance the arm was chosen."""
+    the round in which the reward came, and the probability with which the arm was chosen."""
 
     arm: int
     reward: float
     row: FloatArray
     round: int
-    chance: float
+    probability: float
 
 
 class History(NamedTuple):
-    """Past rounds, (n,): arms, rewards, features (n, d) that the arms had, chances."""
+    """Past rounds, (n,): arms, rewards, features (n, d) that the arms had,
+    probabilities of their choice."""
 
     positions: IntArray
     rewards: FloatArray
     rows: FloatArray
-    chances: FloatArray
+    probabilities: FloatArray
 
 
 class ArmTotals(NamedTuple):
@@ -151,12 +156,11 @@ class Traits(NamedTuple):
         align: brings the totals of several beliefs, by name, to where they can be added.
         agrees: whether a saved belief agrees with the one recomputed from its totals; by default
             all arrays have to be the same up to rounding.
-        weighs: whether rewards are weighed by the chance with which their arm was chosen.
+        weighs: whether rewards are weighed by the probability with which their arm was chosen.
         sequential: whether what a reward adds to the totals depends on the rewards before it.
         drawn: arrays on which draws from the belief depend, where those are few and small; a
-            sampled decision whose chance is read later remembers them. By default all arrays.
-        added: arrays that older states lack; they are recomputed.
-        gone: arrays that only older states have.
+            sampled decision whose probability is read later remembers them. By default all arrays.
+        additive: True, or the reason why totals do not add up; such states are not merged.
     """
 
     totals: tuple[str, ...]
@@ -168,8 +172,7 @@ class Traits(NamedTuple):
     weighs: bool = False
     sequential: bool = False
     drawn: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
-    gone: tuple[str, ...] = ()
+    additive: bool | str = True
 
 
 _traits: dict[type, Traits] = {}
@@ -177,16 +180,37 @@ _traits: dict[type, Traits] = {}
 
 def estimator(model: type, table: Table, traits: Traits) -> None:
     """The operations and traits of the estimator whose model is of this class."""
-    implement(model, {set_aside: _do_nothing, kept_features: own_features, **table})
+    defaults: Table = {
+        set_aside: _ignore,
+        keep: own_features,
+        check_totals: _do_nothing,
+        check_rest: _do_nothing,
+        check_growth: _do_nothing,
+    }
+    implement(model, {**defaults, **table})
     _traits[model] = traits
 
 
-def _do_nothing(model: Any, belief: Any, seen: Observation) -> None:
-    pass
+def _ignore(model: Any, belief: Any, seen: Observation) -> None:
+    """``set_aside``, where only matched rewards count."""
+
+
+def _do_nothing(*_: Any) -> None:
+    """A check that an estimator has no need of."""
+
+
+def learns(model: Any) -> bool:
+    """Whether the estimator of a model learns from past rounds."""
+    return has_body(learn, type(model))
+
+
+def learns_totals(model: Any) -> bool:
+    """Whether the estimator of a model learns from totals per arm."""
+    return has_body(learn_totals, type(model))
 
 
 def own_features(model: Any, features: FloatArray, arm: int) -> FloatArray:
-    """``kept_features``, where the features of the arm are all that matters."""
+    """``keep``, where the features of the arm are all that matters."""
     row: FloatArray = features[arm]
     return row
 

@@ -20,8 +20,6 @@ from rolf.evaluation.sums import Sums, Weights, sums_of
 from rolf.logs.log import Log, LogFiles
 from rolf.logs.reader import Contexts, LogPart, contexts_of, varying_features
 from rolf.parallel.sections import Section, Workers, sections
-from rolf.policies.core.parts import can_learn
-from rolf.policies.operations import learn_totals
 from rolf.policies.state.arrays import remember
 from rolf.simulation.entries import Entry
 from rolf.types import FloatArray, IntArray
@@ -163,9 +161,9 @@ class Study:
         parameters = inspect.signature(entry.build).parameters
         options = {"exploration": 0} if "exploration" in parameters else {}
         policy = self.source.policy(entry, self.seed, **options)
-        if can_learn(learn_totals, policy.params):
+        if policy.learns_totals:
             for reward in (learned.spread.low, learned.spread.high):
-                policy._number(reward)  # raises if the policy does not accept it
+                policy.check_reward(reward)  # raises if the policy does not accept it
             totals = learned.totals
             policy.learn_totals(*totals[:3], level=totals.level)
         else:
@@ -268,7 +266,7 @@ def _accept_varying(policy: Any, rounds: Round, rows: IntArray) -> list[int]:
     accepted = []
     played = rounds.positions.tolist()
     for row in rows.tolist():
-        restore = remember(policy._state)
+        restore = remember(policy.state)
         decision = policy.ask(features=rounds.contexts.table(row))
         if decision.arm != played[row]:  # continue as if it had not been asked
             policy.forget(decision)

@@ -30,7 +30,7 @@ from rolf.experiments.storage.urls import connect, connect_existing
 from rolf.experiments.transfer.backup import fill_experiment
 from rolf.experiments.transfer.learn_file import HistoryFile, Learned
 from rolf.policies.catalogue import DEFAULT_POLICY, DEFAULT_VARYING
-from rolf.policies.contract import check_choose
+from rolf.policies.contract import check_decide, check_replaceable
 from rolf.policies.policy import Policy
 from rolf.policies.registry import check_options, policy_class, policy_name
 from rolf.progress import Progress
@@ -283,10 +283,11 @@ class _Settings(NamedTuple):
         policy: Policy = cls(roster.arms.features, seed=0, **self.options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RolfWarning)  # shown a line ago
-            check_choose(cls, roster.arms.features, policy.options)
+            check_decide(cls, roster.arms.features, policy.options)
         if self.default_reward is not None:
             with default_reward_named():
-                policy._number(self.default_reward)
+                policy.check_reward(self.default_reward)
+                check_replaceable(policy)
         return policy
 
     def record(self, name: str, roster: Roster, policy: Policy) -> Record:

@@ -50,7 +50,7 @@ class Rewards(Part):
         numbered: dict[int, float] = {}
         try:
             for decision, reward in pairs:
-                value = self.synced.replica.policy._number(reward)
+                value = self.synced.replica.policy.check_reward(reward)
                 number = self._decision_number(decision)
                 if numbered.setdefault(number, value) != value:
                     raise already_told(self._record, number, numbered[number], value)
@@ -72,7 +72,7 @@ class Rewards(Part):
             reward: the right one.
             reason: why the other one was wrong.
         """
-        value = self.synced.replica.policy._number(reward)
+        value = self.synced.replica.policy.check_reward(reward)
         number = self._decision_number(decision)
         good = isinstance(reason, str) and reason.strip() and is_text(reason)
         if not good or len(reason) > MAX_REASON:

@@ -33,7 +33,6 @@ SOURCES = (
     "estimators",
     "policies/core",
     "policies/rivals",
-    "policies/operations.py",
     "environments/problem.py",
     "environments/varying_problems.py",
     "simulation/loop.py",

@@ -1,138 +1,112 @@
 """Ask and tell: what every policy offers its user.
 
 A policy's file declares a subclass of ``Policy`` whose constructor checks its options and names
-the parts that it is composed of. ``operations.py`` is the contract that all policies keep.
+the estimator and the rule that it is composed of (``core/parts.py``).
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from rolf.arms.table import Arms
+from rolf.arms.table import Arms, number_table
 from rolf.checks import MAX_REWARD, as_number, generator, whole
-from rolf.errors import AlreadyTold, InvalidArgument, UnknownDecision
-from rolf.estimators.contract import own_features, traits_of
-from rolf.kernel import body_of, has_body, implement
-from rolf.policies.beliefs import ShowsBeliefs
-from rolf.policies.catalogue import CATALOG
-from rolf.policies.core.parts import Params, part_classes
-from rolf.policies.core.rounds import Context
-from rolf.policies.history import LearnsHistory
-from rolf.policies.operations import (
-    REQUIRED,
-    Pending,
-    choose,
-    init,
-    kept_features,
-    probabilities,
-    update,
-)
+from rolf.errors import InvalidArgument, RolfError
+from rolf.estimators import contract as estimators
+from rolf.estimators.contract import History, traits_of
+from rolf.kernel import body_of
+from rolf.policies import history, registry
+from rolf.policies.core import parts, rules
+from rolf.policies.core.parts import Params
+from rolf.policies.core.rounds import Context, Round
 from rolf.policies.recording import called_with
 from rolf.policies.state import arrays, saving
-from rolf.types import Choice, Decision, FloatArray, IntArray, Seed
+from rolf.policies.state.pending import PendingDecisions, id_of
+from rolf.types import Choice, Decision, FloatArray, Generator, IntArray, Seed
 
 DRAWS = 1000  # for the probability of a sampled decision, when it is read
 
 
-class Policy(ShowsBeliefs, LearnsHistory):
-    """Ask for decisions, tell rewards: late, in any order, each once."""
+class Policy:
+    """Ask for decisions, tell rewards: late, in any order, each once.
+
+    Those who record decisions themselves, as experiments do, use the same policy one step at a
+    time: ``round`` checks what comes with an ask, ``decide`` chooses, ``keep`` is what has to be
+    recorded of the round's features, ``observe`` takes in the reward. These steps move ``state``
+    (a ``parts.State``: clock, pending decisions per arm, belief) and know no ids; ``params`` never
+    changes. ``recompute`` makes the state follow from its totals after these were changed.
+    """
 
     #: name in the catalogue, and one line for lists
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
     #: whether features come with every ask
     varying: ClassVar[bool] = False
-    #: from what such features are made, if they are not given as they are
+    #: from what such features are made, if they are not passed as they are
     context: Context | None = None
     #: options with which other code is compiled than with the defaults, which come first
     variants: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
-    #: classes that gave themselves a name, by it
-    named: ClassVar[dict[str, type[Policy]]] = {}
 
-    #: paths of state arrays that add up over workers; of those that are the same in all states
-    #: to be added, once they are aligned; and of those too large to save, which are rebuilt.
-    #: Composed policies have them from their estimator.
-    totals: tuple[str, ...] = ("clock",)
-    common: tuple[str, ...] = ()
-    derived: tuple[str, ...] = ()
-    #: paths that older states lack, and that only they have; and, where they are few, of what a
-    #: draw depends on. Composed policies have them from their estimator.
-    added: tuple[str, ...] = ()
-    gone: tuple[str, ...] = ()
-    drawn: tuple[str, ...] = ()
-    #: whether what a reward adds to the totals depends on the rewards before it
-    sequential: bool = False
-    #: the smallest and the largest reward that it takes
-    reward_range: tuple[float, float] = (-MAX_REWARD, MAX_REWARD)
     #: the options that it was made with, as plain data
     options: dict[str, Any]
+    #: the smallest and the largest reward that it takes
+    reward_range: tuple[float, float] = (-MAX_REWARD, MAX_REWARD)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        name = cls.__dict__.get("name")  # a subclass that gives itself no name has none
-        cls.name = name or ""
-        known = Policy.named.get(cls.name)
-        reference = f"{cls.__module__}:{cls.__qualname__}"
-        if CATALOG.get(cls.name, reference) != reference:
-            raise InvalidArgument("name", name, "a name that is not in the catalogue")
-        if known is not None and known.__qualname__ != cls.__qualname__:
-            raise InvalidArgument("name", name, f"a name that {known.__name__} does not have")
-        if name:
-            Policy.named[name] = cls
+        cls.name = cls.__dict__.get("name") or ""  # a subclass that gives itself no name has none
+        registry.register(cls, cls.name)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Policy:
         policy = super().__new__(cls)
         policy.options = called_with(cls, args, kwargs)
         return policy
 
-    def __init__(self, arms: Arms, params: Any, seed: Seed) -> None:
-        for operation in REQUIRED:
-            body_of(operation, type(params))  # says what is missing
-        if not has_body(kept_features, type(params)):
-            implement(type(params), {kept_features: own_features})
+    def __init__(self, arms: Arms, params: Params, seed: Seed) -> None:
+        _check_parts(params)
         self.arms = arms
         self.params = params
-        self._state = init(params, arms.count)
-        self._rng = generator(seed)
-        if isinstance(params, Params):
-            traits = traits_of(type(params.model))
-            self.totals = ("clock", *(f"belief.{path}" for path in traits.totals))
-            for name in ("common", "derived", "added", "gone", "drawn"):
-                setattr(self, name, tuple(f"belief.{path}" for path in getattr(traits, name)))
-            self.reward_range = (-traits.largest, traits.largest)
-            self.sequential = traits.sequential
+        self.state = parts.begin(params, arms.count)
+        self.rng = generator(seed)
+        self.decisions = PendingDecisions()
+        self.traits = traits_of(type(params.model))
+        self.totals = ("clock", *_in_belief(self.traits.totals))
+        self.common = tuple(_in_belief(self.traits.common))
+        self.derived = tuple(_in_belief(self.traits.derived))
         for path in self.totals:
-            if not hasattr(arrays.find(self._state, path), "dtype"):
-                raise InvalidArgument("totals", path, "the path of an array of State")
-        self._lock = threading.RLock()
-        self._choose = body_of(choose, type(params))
-        self._kept_features = body_of(kept_features, type(params))
-        self._update = body_of(update, type(params))
+            if not hasattr(arrays.find(self.state, path), "dtype"):
+                raise InvalidArgument("totals", path, "the path of an array of the belief")
+        self.reward_range = (-self.traits.largest, self.traits.largest)
+        self._drawn = tuple(_in_belief(self.traits.drawn))
         self._everything: IntArray = np.arange(arms.count)
-        self._remembered = ("clock", *self.drawn) if self.drawn else None
-        self._pending: dict[str, Pending] = {}
-        self._issued = 0
-        self._tag = saving.tag()
+        self._lock = threading.RLock()
 
     # --- decisions ---
 
-    @overload
     def ask(
         self,
-        n: None = None,
         *,
         available: Iterable[Any] | None = None,
         features: Any = None,
         context: Any = None,
-        distinct: bool = False,
-    ) -> Decision: ...
-    @overload
-    def ask(
+    ) -> Decision:
+        """Decide which arm to play next.
+
+        Args:
+            available: the arms to choose from; all by default.
+            features: (K, d) features of this round, for policies that take them.
+            context: of this round, for policies that were created with one: its entries by name,
+                or in order.
+        """
+        round = self.round(available, features, context)
+        with self._lock:
+            return self._issue(round)[0]
+
+    def ask_many(
         self,
         n: int,
         *,
@@ -140,135 +114,290 @@ class Policy(ShowsBeliefs, LearnsHistory):
         features: Any = None,
         context: Any = None,
         distinct: bool = False,
-    ) -> list[Decision]: ...
-    def ask(
+    ) -> list[Decision]:
+        """Make ``n`` decisions before any of their rewards is known.
+
+        Args:
+            n: how many.
+            available: the arms to choose from; all by default.
+            features: (K, d) features of these rounds, for policies that take them.
+            context: of these rounds, for policies that were created with one.
+            distinct: a slate, ``n`` different arms. They are chosen one after the other, each from
+                those that are left; a decision's probability is that of its arm at its place,
+                given the arms before it. Each counts as a round and gets its own reward.
+        """
+        round = self.round(available, features, context)
+        count = slate_size(n, round.available.size) if distinct else whole("n", n, 1)
+        decisions = []
+        with self._lock:
+            for _ in range(count):
+                decision, arm = self._issue(round)
+                decisions.append(decision)
+                if distinct:
+                    round = round._replace(available=round.available[round.available != arm])
+        return decisions
+
+    def _issue(self, round: Round) -> tuple[Decision, int]:
+        """The next decision, and the position of its arm."""
+        choice, probability = self.decide(round)
+        row = self.keep(round.features, choice.arm)
+        key = self.decisions.add(choice, row.copy() if self.varying else row)
+        labels = self.arms.labels
+        matched = bool(choice.matched)
+        decision = Decision(key, labels[choice.arm], probability, labels[choice.greedy], matched)
+        return decision, int(choice.arm)
+
+    def tell(self, decision: Decision | str, reward: float) -> None:
+        """Report the reward of a decision.
+
+        Args:
+            decision: the decision, or its id.
+            reward: a number of size up to 1e100; some policies take less.
+        """
+        key, value = id_of(decision), self.check_reward(reward)
+        with self._lock:
+            choice, row = self.decisions.take(key)
+            self.observe(choice, row, value)
+
+    def tell_many(
         self,
-        n: int | None = None,
+        rewards: Mapping[Any, float] | Iterable[tuple[Decision | str, float]],
+    ) -> None:
+        """Report the rewards of several decisions: all of them, or none if one is refused.
+
+        Args:
+            rewards: pairs of a decision, or its id, and its reward; or a mapping.
+        """
+        told = [(id_of(each), self.check_reward(reward)) for each, reward in _pairs(rewards)]
+        with self._lock:
+            self.decisions.check(key for key, _ in told)
+            for key, value in told:
+                choice, row = self.decisions.take(key)
+                self.observe(choice, row, value)
+
+    def forget(self, decision: Decision | str | Sequence[Decision | str]) -> None:
+        """Give up on the reward of a decision, or of a list of them: it can no longer be told."""
+        each = [decision] if isinstance(decision, Decision | str) else decision
+        if isinstance(each, Mapping) or not isinstance(each, Iterable):
+            raise InvalidArgument("decision", decision, "a decision, its id, or a list of them")
+        keys = [id_of(one) for one in each]
+        with self._lock:
+            self.decisions.check(keys)
+            for key in keys:
+                self.decisions.take(key)
+            self.count_pending()
+
+    @property
+    def pending(self) -> list[str]:
+        """Ids of the decisions whose rewards have not come yet, oldest first."""
+        return list(self.decisions.by_id)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds so far: decisions asked for, and history learned."""
+        return int(self.state.clock[0])
+
+    # --- what it believes ---
+
+    def estimates(self, *, features: Any = None, context: Any = None) -> Any:
+        """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
+        return self.arms.labelled(self._means(features, context))
+
+    def probabilities(
+        self,
         *,
         available: Iterable[Any] | None = None,
         features: Any = None,
         context: Any = None,
-        distinct: bool = False,
-    ) -> Decision | list[Decision]:
-        """Decide which arm to play next.
+        draws: int = 10_000,
+    ) -> Any:
+        """The probability of each arm in the next ``ask``.
+
+        Exact, except for Thompson sampling, where it is the share of ``draws`` posterior
+        draws. Reading it changes no later decision.
+        """
+        round = self.round(available, features, context)
+        draws = whole("draws", draws, 1)
+        out = np.zeros(self.arms.count)
+        with self._lock:
+            out[round.available] = parts.probabilities(
+                self.params, self.state, round.features, round.available, draws
+            )
+        return self.arms.labelled(out)
+
+    def rank(self, k: int | None = None, *, features: Any = None, context: Any = None) -> list[Any]:
+        """The ``k`` best arms by estimate, best first; all of them by default."""
+        count = self.arms.count if k is None else whole("k", k, 1)
+        order = np.argsort(-self._means(features, context), kind="stable")[:count]
+        return [self.arms.labels[arm] for arm in order]
+
+    def _means(self, features: Any, context: Any) -> FloatArray:
+        table = self.round_features(features, context)
+        with self._lock:
+            return parts.means(self.params, self.state, table)
+
+    # --- history ---
+
+    def learn(
+        self,
+        arms: Sequence[Any],
+        rewards: Sequence[float] | FloatArray,
+        *,
+        features: Any = None,
+        context: Any = None,
+        probabilities: Any = None,
+    ) -> None:
+        """Learn from earlier rounds: which arms were played and what they gave.
+
+        They count as rounds. RoLF's forced exploration, a number of uniform rounds, is shorter by
+        them: a past round counts as one of it, for each arm up to its equal share, which by
+        default is two. So arms that history hardly knows are still explored.
 
         Args:
-            n: give a list of this many decisions before any reward is known.
-            available: the arms to choose from; all by default.
-            features: (K, d) features of this round, for policies that take them.
-            context: of this round, for policies that were created with one: its entries by name,
-                or in order.
-            distinct: a slate, ``n`` different arms. They are chosen one after the other, each from
-                those that are left; a decision's probability is the chance of its arm at its
-                place, given the arms before it. Each counts as a round and gets its own reward.
+            arms: the arm of each past round.
+            rewards: its reward.
+            features: (n, d) features that each had, for policies that take them.
+            context: (n, m) context that each had, for policies that were created with one.
+            probabilities: with which each was chosen, for policies that weigh rewards by it;
+                uniform by default.
         """
-        arms = self._everything if available is None else self.arms.subset(available)
-        table = self._round_features(features, context)
-        if n is None:
-            with self._lock:
-                return self._decide(arms, table)[0]
-        count = whole("n", n, 1) if not distinct else slate_size(n, arms.size)
-        decisions = []
-        with self._lock:
-            for _ in range(count):
-                decision, arm = self._decide(arms, table)
-                decisions.append(decision)
-                if distinct:
-                    arms = arms[arms != arm]
-        return decisions
+        positions = self.arms.positions(arms)
+        values = np.array([self.check_reward(v) for v in np.asarray(rewards, dtype=object).ravel()])
+        if values.size != positions.size:
+            expected = f"{positions.size}, one per arm"
+            raise InvalidArgument("rewards", f"{values.size} rewards", expected)
+        past = self.past_rounds(positions, values, features, context, probabilities)
+        if positions.size:
+            self.learn_history(past)
 
-    def _decide(self, available: IntArray, features: FloatArray) -> tuple[Decision, int]:
-        """The next decision, and the position of its arm."""
-        clock = self._state.clock.copy()
-        choice = self._choose(self.params, self._state, features, available, self._rng)
-        chance = self._chance_later(choice, clock, features, available)
-        self._issued += 1
-        key = f"{self._tag}-{self._issued}"
-        row = self._kept_features(self.params, features, choice.arm)
-        self._pending[key] = Pending(choice, row.copy() if self.varying else row)
-        labels = self.arms.labels
-        decision = Decision(
-            key,
-            labels[choice.arm],
-            chance or choice.probability,
-            labels[choice.greedy],
-            bool(choice.matched),
+    def learn_totals(
+        self, counts: Any, sums: Any, squares: Any = None, *, level: float = 0.0
+    ) -> None:
+        """Learn from rewards that were added up per arm, for instance to start from totals.
+
+        They count as rounds, as in ``learn``. Policies that need more than totals per arm
+        (features that vary, pseudo-rewards) refuse.
+
+        Args:
+            counts: (K,) number of rewards of every arm.
+            sums: (K,) their sums.
+            squares: (K,) the sums of their squares; needed by policies that learn the noise.
+            level: what was subtracted from every reward beforehand, which preserves digits if
+                rewards are far from zero.
+        """
+        if squares is None and any(path.endswith("squares") for path in self.totals):
+            raise InvalidArgument("squares", None, f"sums of squares, which {self.name} needs")
+        totals = history.checked_totals(
+            counts, sums, squares, level, arms=self.arms.count, reward_range=self.reward_range
         )
-        return decision, int(choice.arm)
+        self._take_in(parts.learn_totals, self.learns_totals, totals, totals.counts)
 
-    def _chance_later(
-        self, choice: Choice, clock: IntArray, features: FloatArray, available: IntArray
-    ) -> Callable[[], float] | None:
-        """Where a choice's probability can only be estimated: a function that does so.
+    @property
+    def learns_totals(self) -> bool:
+        """Whether it learns from totals per arm; others need every past round."""
+        return estimators.learns_totals(self.params.model)
 
-        It remembers what was believed when the choice was made; ``clock`` is from before it.
+    def past_rounds(
+        self,
+        positions: IntArray,
+        rewards: FloatArray,
+        features: Any = None,
+        context: Any = None,
+        probabilities: Any = None,
+    ) -> History:
+        """Past rounds of arms at these positions, whose rewards are checked already."""
+        rows = self.past_features(positions, features, context)
+        weights = history.checked_probabilities(probabilities, positions.size, self.arms.count)
+        return History(positions, rewards, rows, weights)
+
+    def learn_history(self, past: History) -> None:
+        """Learn from past rounds that were checked, by ``past_rounds``."""
+        played = np.bincount(past.positions, minlength=self.arms.count)
+        self._take_in(parts.learn, estimators.learns(self.params.model), past, played)
+
+    def _take_in(
+        self, learn: Callable[..., None], can: bool, past: Any, played: FloatArray | IntArray
+    ) -> None:
+        """Add a history to the totals and recompute the rest, completely or not at all; ``played``
+        is how often it has each arm."""
+        if not can:
+            words = "totals per arm" if learn is parts.learn_totals else "history"
+            raise RolfError(f"{self.name or type(self).__name__} cannot learn from {words}")
+        with self._lock:
+            state, rounds = self.state, int(played.sum())
+            restore = arrays.remember(state)
+            known = getattr(state.belief, "counts", np.zeros(self.arms.count))
+            try:
+                forced = self.forced_rounds(self.rounds + max(rounds, 1))
+                explored = history.rounds_explored(played.astype(np.float64), known, forced)
+                learn(self.params, state, past)
+                state.clock[0] += rounds
+                state.clock[1:2] += explored
+                self.recompute()
+            except np.linalg.LinAlgError as error:
+                restore()
+                raise RolfError(
+                    "the features are too far from each other in scale to be solved for: "
+                    "centre or scale them"
+                ) from error
+
+    # --- one step at a time ---
+
+    def round(
+        self, available: Iterable[Any] | None = None, features: Any = None, context: Any = None
+    ) -> Round:
+        """What comes with an ask, checked."""
+        arms = self._everything if available is None else self.arms.subset(available)
+        return Round(arms, self.round_features(features, context))
+
+    def decide(
+        self, round: Round, rng: Generator | None = None
+    ) -> tuple[Choice, float | Callable[[], float]]:
+        """Choose an arm, by this policy's own random numbers or by others.
+
+        Returns the choice and its probability; where that can only be estimated, a function that
+        does so, by what was believed when the choice was made.
         """
-        if not math.isnan(choice.probability):
-            return None
-        params, state = self.params, arrays.copied(self._state, self._remembered)
-        state.clock[:] = clock
-        if hasattr(state, "waiting") and not self.drawn:
-            state.waiting[choice.arm] -= 1.0
-        table = features.copy() if self.varying else features
+        state = self.state
+        clock = state.clock.copy()
+        choice = parts.decide(
+            self.params, state, round.features, round.available, self.rng if rng is None else rng
+        )
+        if math.isnan(choice.probability):
+            return choice, self._probability_later(choice, clock, round)
+        return choice, choice.probability
 
-        def chance() -> float:
-            shares = probabilities(params, state, table, available, DRAWS)
+    def _probability_later(self, choice: Choice, clock: IntArray, round: Round) -> Any:
+        """A function that estimates a choice's probability; ``clock`` is from before it."""
+        remembered = ("clock", *self._drawn) if self._drawn else None
+        params, state = self.params, arrays.copied(self.state, remembered)
+        state.clock[:] = clock
+        if remembered is None:
+            state.pending[choice.arm] -= 1.0
+        features = round.features.copy() if self.varying else round.features
+        available = round.available
+
+        def probability() -> float:
+            shares = parts.probabilities(params, state, features, available, DRAWS)
             won = shares[np.searchsorted(available, choice.arm)] * DRAWS
             return float((won + 1.0) / (DRAWS + 1.0))  # the decision was one more draw
 
-        return chance
+        return probability
 
-    def tell(
-        self,
-        decision: Decision | str | Sequence[Decision | str],
-        reward: float | Sequence[float] | FloatArray,
-    ) -> None:
-        """Report the reward of a decision, or of a batch of them.
+    def keep(self, features: FloatArray, arm: int) -> FloatArray:
+        """What ``observe`` needs of a round's features (K, d), as a vector."""
+        return parts.keep(self.params, features, arm)
 
-        Args:
-            decision: a decision or its id; or a list of them, with a list of rewards.
-            reward: a number of size up to 1e100; some policies take less.
-        """
-        if isinstance(decision, Decision | str):
-            key = decision if isinstance(decision, str) else decision.id
-            value = self._number(reward)
-            with self._lock:
-                pending = self._pending.pop(key, None)
-                if pending is None:
-                    raise self._cannot_tell(key)
-                self._update(self.params, self._state, pending.choice, pending.row, value)
-            return
-        keys = self._keys(decision)
-        values = [self._number(value) for value in np.asarray(reward, dtype=object).ravel()]
-        if len(keys) != len(values):
-            raise InvalidArgument(
-                "reward", f"{len(values)} rewards", f"{len(keys)}, one per decision"
-            )
-        with self._lock:
-            self._check_waiting(keys)
-            for key, value in zip(keys, values, strict=True):
-                pending = self._pending.pop(key)
-                self._update(self.params, self._state, pending.choice, pending.row, value)
+    def observe(self, choice: Choice, row: FloatArray, reward: float) -> None:
+        """Take in the reward of a choice; ``row`` is what ``keep`` gave in its round."""
+        parts.observe(self.params, self.state, choice, row, reward)
 
-    def forget(self, decision: Decision | str | Sequence[Decision | str]) -> None:
-        """Give up on the reward of a decision, or of a list of them: it can no longer be told."""
-        one = isinstance(decision, Decision | str)
-        keys = self._keys([decision] if one else decision)  # type: ignore[list-item,arg-type]
-        with self._lock:
-            self._check_waiting(keys)
-            for key in keys:
-                del self._pending[key]
-            self._recount()
+    def recompute(self) -> None:
+        """Compute from the totals everything that follows from them."""
+        parts.recompute(self.params, self.state)
 
-    def _recount(self) -> None:
-        """Count the waiting decisions again, after a change other than by ask and tell."""
-        waiting = getattr(self._state, "waiting", None)
-        if waiting is not None:
-            waiting[:] = 0.0
-            for pending in self._pending.values():
-                waiting[pending.choice.arm] += 1.0
-
-    def _number(self, reward: Any) -> float:
+    def check_reward(self, reward: Any) -> float:
+        """A reward as a number; raises if this policy does not take it."""
         value = as_number(reward)
         low, high = self.reward_range
         if not low <= value <= high:
@@ -276,118 +405,150 @@ class Policy(ShowsBeliefs, LearnsHistory):
             raise InvalidArgument("reward", reward, f"a number {limits}")
         return value
 
-    @staticmethod
-    def _keys(decisions: Sequence[Decision | str]) -> list[str]:
-        if isinstance(decisions, dict) or not isinstance(decisions, Iterable):
-            raise InvalidArgument("decision", decisions, "a decision, its id, or a list of them")
-        out = [each.id if isinstance(each, Decision) else each for each in decisions]
-        for key in out:
-            if not isinstance(key, str):
-                raise InvalidArgument("decision", key, "a decision or its id")
-        return out
+    def round_features(self, features: Any = None, context: Any = None) -> FloatArray:
+        """The features (K, d) of a round, as they were passed or as they follow from its
+        context."""
+        if self.context is not None:
+            self._check_no_features(features)
+            return self.context.of_all(self.arms.features, self.context.vector(context))
+        self._check_no_context(context)
+        if self.varying:
+            return self.arms.round_features(features)
+        if features is not None:
+            expected = f"nothing: {self.name} has fixed features; rolf-bayes-varying takes them"
+            raise InvalidArgument("features", features, expected)
+        return self.arms.features
 
-    def _check_waiting(self, keys: list[str]) -> None:
-        seen: set[str] = set()
-        for key in keys:
-            if key not in self._pending:
-                raise self._cannot_tell(key)
-            if key in seen:
-                raise AlreadyTold(f"decision {key!r} comes twice in one batch", key)
-            seen.add(key)
+    def past_features(
+        self, positions: IntArray, features: Any = None, context: Any = None
+    ) -> FloatArray:
+        """The features (n, d) that the arms of past rounds had."""
+        count = positions.size
+        if self.context is not None:
+            self._check_no_features(features)
+            contexts = self.context.table(context)
+            if contexts.shape[0] != count:
+                raise InvalidArgument("context", f"{contexts.shape[0]} contexts", f"{count}")
+            return self.context.features(self.arms.features[positions], contexts)
+        self._check_no_context(context)
+        if self.varying:
+            if features is None:
+                raise InvalidArgument("features", None, "the features that each past round had")
+            return number_table(features, rows=count, columns=self.arms.features.shape[1])
+        if features is not None:
+            raise InvalidArgument("features", features, f"nothing: {self.name} has fixed features")
+        return np.zeros((count, 0))
 
-    def _cannot_tell(self, key: str) -> Exception:
-        tag, _, number = key.rpartition("-")
-        if tag == self._tag and number.isdecimal() and 0 < int(number) <= self._issued:
-            return AlreadyTold(f"decision {key!r} has been told its reward already", key)
-        return UnknownDecision(f"decision {key!r} was not issued by this policy", key)
+    def _check_no_features(self, features: Any) -> None:
+        if features is not None:
+            expected = "nothing: they follow from the context and the features of the arms"
+            raise InvalidArgument("features", features, expected)
 
-    @property
-    def waiting(self) -> list[str]:
-        """Ids of the decisions whose rewards have not come yet, oldest first."""
-        return list(self._pending)
+    def _check_no_context(self, context: Any) -> None:
+        if context is not None:
+            expected = f"nothing: {self.name} was created without the option context"
+            raise InvalidArgument("context", context, expected)
 
-    @property
-    def rounds(self) -> int:
-        """Rounds so far: decisions asked for, and history learned."""
-        return int(self._state.clock[0])
-
-    # --- what others need to know of it ---
-
-    def forced_rounds(self, horizon: int) -> float:
-        """How many rounds up to the horizon it explores whatever it has learned."""
-        forced = getattr(getattr(self.params, "rule", None), "forced_rounds", None)
-        return float(forced(horizon)) if forced is not None else 0.0
+    def typical_features(self) -> FloatArray:
+        """Features (K, d) that a round might have."""
+        if self.context is None:
+            return self.arms.features
+        return self.context.typical(self.arms.features)
 
     @property
     def whole(self) -> bool:
         """Whether a reward needs the features that all arms had in its round."""
         if not self.varying:
             return False
-        table = self._typical_features()
-        return bool(self._kept_features(self.params, table, 0).size > table.shape[1])
+        table = self.typical_features()
+        return bool(self.keep(table, 0).size > table.shape[1])
+
+    @property
+    def sequential(self) -> bool:
+        """Whether what a reward adds to the totals depends on the rewards before it."""
+        return self.traits.sequential or self.traits.additive is not True
+
+    def forced_rounds(self, horizon: int) -> float:
+        """How many rounds up to the horizon explore regardless of what has been learned."""
+        return rules.forced_rounds(self.params.rule, horizon)
 
     def part_classes(self) -> tuple[type, ...]:
         """The classes of the params and of all their parts."""
-        return tuple(part_classes(self.params))
+        return tuple(parts.part_classes(self.params))
+
+    def count_pending(self) -> None:
+        """Count the pending decisions per arm again, after a change other than by ask and tell."""
+        self.state.pending[:] = 0.0
+        for each in self.decisions.by_id.values():
+            self.state.pending[each.choice.arm] += 1.0
+
+    def double(self, state: Any, **attributes: Any) -> Any:
+        """This policy in another state, with decisions and random numbers of its own."""
+        double = object.__new__(type(self))
+        own = {"decisions": PendingDecisions(), "rng": np.random.default_rng(0)}
+        vars(double).update(vars(self), state=state, **own, **attributes)
+        return double
 
     # --- saving ---
 
-    def state(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere, as JSON-compatible data."""
-        from rolf.policies.registry import policy_name
-
-        name = policy_name(type(self))
-        if "<locals>" in name:
-            got, expected = f"{type(self).__name__}.name = ''", "a name, to find the class again"
-            raise InvalidArgument("name", got, expected)
         with self._lock:
-            return saving.save(self, name)
+            return saving.save(self)
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], *, seed: Seed = None) -> Policy:
-        """Go on from a saved state, with the decisions that it would have made.
+    def from_dict(cls, data: dict[str, Any], *, seed: Seed = None) -> Any:
+        """Go on from saved data, with the decisions that the policy would have made.
 
-        With a ``seed`` the policy knows what the state knows but draws on its own, as one
-        of several workers that start from the same state.
+        With a ``seed`` the policy knows what the data know but draws on its own, as one
+        of several workers that start from the same data.
         """
-        from rolf.policies.registry import policy_class
-
-        return saving.load(cls, policy_class, state, seed)
+        return saving.load(cls, data, seed)
 
     @staticmethod
     def merge(
-        *states: dict[str, Any], base: dict[str, Any] | None = None, seed: Seed = None
+        *saved: dict[str, Any], base: dict[str, Any] | None = None, seed: Seed = None
     ) -> dict[str, Any]:
-        """Add up the saved states of workers that ran the same policy apart.
+        """Add up the saved data of workers that ran the same policy apart.
 
-        Each must have started empty, or all from the state ``base``, which then counts
-        once. The merged state draws from ``seed`` and accepts the decisions that are
-        still waiting.
+        Each must have started empty, or all from the data ``base``, which then count
+        once. The merged policy draws from ``seed`` and accepts the decisions that are
+        still pending.
         """
-        from rolf.policies.registry import policy_class
-
-        return saving.merge(policy_class, states, base, seed)
-
-    def _aligned(self, states: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Totals of saved states, by path, brought to where they can be added."""
-        if not isinstance(self.params, Params):
-            return states
-        align = traits_of(type(self.params.model)).align
-        if align is None:
-            return states
-        cut = len("belief.")
-        beliefs = [{k[cut:]: v for k, v in s.items() if k != "clock"} for s in states]
-        return [
-            {"clock": state["clock"], **{f"belief.{k}": v for k, v in belief.items()}}
-            for state, belief in zip(states, align(beliefs), strict=True)
-        ]
+        return saving.merge(saved, base, seed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Policy.from_state, (self.state(),)
+        return Policy.from_dict, (self.to_dict(),)
 
     def __repr__(self) -> str:
-        seen = f"{self.rounds} rounds, {len(self._pending)} waiting"
+        seen = f"{self.rounds} rounds, {len(self.pending)} pending"
         return f"<{type(self).__name__} of {self.arms.count} arms, {seen}>"
+
+
+def _check_parts(params: Params) -> None:
+    """Raise, and say what is missing, if a part lacks one of its operations."""
+    needed: list[tuple[Callable[..., Any], Any]] = [
+        *((operation, params.model) for operation in estimators.REQUIRED),
+        *((operation, params.rule) for operation in rules.REQUIRED),
+    ]
+    for operation, part in needed:
+        body_of(operation, type(part))
+
+
+def _in_belief(paths: Iterable[str]) -> Iterator[str]:
+    return (f"belief.{path}" for path in paths)
+
+
+def _pairs(rewards: Any) -> list[tuple[Any, Any]]:
+    """Decisions and rewards as pairs."""
+    pairs = rewards.items() if isinstance(rewards, Mapping) else rewards
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise InvalidArgument("rewards", rewards, "pairs of a decision and its reward")
+    listed = list(pairs)
+    for each in listed:
+        if not isinstance(each, tuple | list) or len(each) != 2:
+            raise InvalidArgument("rewards", each, "a pair of a decision and its reward")
+    return [(decision, reward) for decision, reward in listed]
 
 
 def slate_size(n: Any, available: int) -> int:

@@ -19,7 +19,7 @@ from rolf.estimators.posterior.mixture import (
     known_posterior,
     reward_variance,
 )
-from rolf.estimators.posterior.scales import Evidence, noise_posterior
+from rolf.estimators.posterior.scales import noise_posterior
 from rolf.policies.core.posterior_rules import PosteriorBound, PosteriorDraws
 from rolf.policies.core.rules import Drawn, Optimistic
 from rolf.policies.policy import Policy
@@ -54,14 +54,10 @@ class PosteriorPolicy(Policy):
 
     variants: ClassVar[Sequence[Mapping[str, Any]]] = RULES
 
-    @property
-    def _evidence(self) -> Evidence:
-        evidence: Evidence = self._state.belief.components.evidence
-        return evidence
-
-    def _posterior(self, features: FloatArray) -> MixturePosterior | None:
+    def posterior(self, features: FloatArray) -> MixturePosterior | None:
+        """What is known of the arms with these features (K, d); None while nothing is."""
         with self._lock:
-            return known_posterior(self.params.model, self._state.belief, features)
+            return known_posterior(self.params.model, self.state.belief, features)
 
     def intervals(self, level: float = 0.9, *, features: Any = None, context: Any = None) -> Any:
         """Posterior intervals of the arms' mean rewards.
@@ -76,11 +72,11 @@ class PosteriorPolicy(Policy):
             context: of the round, for policies that were created with one.
         """
         level = between("level", level, 0.0, 1.0)
-        known = self._posterior(self._round_features(features, context))
+        known = self.posterior(self.round_features(features, context))
         ends = intervals(known, self.arms.count, level)
         return self.arms.labelled(ends, ("low", "high"))
 
-    def best(
+    def probability_best(
         self,
         *,
         available: Iterable[Any] | None = None,
@@ -93,10 +89,11 @@ class PosteriorPolicy(Policy):
         The share of ``draws`` from the joint posterior in which it is. Reading it changes no
         later decision.
         """
-        arms = self._everything if available is None else self.arms.subset(available)
+        round = self.round(available, features, context)
         draws = whole("draws", draws, 1)
-        known = self._posterior(self._round_features(features, context))
-        return self.arms.labelled(chances_of_best(known, self.arms.count, arms, draws))
+        known = self.posterior(round.features)
+        shares = chances_of_best(known, self.arms.count, round.available, draws)
+        return self.arms.labelled(shares)
 
     def scales(self) -> dict[str, float]:
         """What was learned about the scales: standard deviations and a share.
@@ -109,13 +106,14 @@ class PosteriorPolicy(Policy):
         an average reward so far.
         """
         with self._lock:
-            evidence, model = self._evidence, self.params.model
+            model, belief = self.params.model, self.state.belief
+            evidence = belief.components.evidence
             known = evidence.seen[0] if model.noise > 0.0 else evidence.errors.max()
             if known <= 0.0:
                 return dict.fromkeys(("noise", "observed", "latent", "explained"), math.nan)
             weights = evidence.weights.copy()
             unit, _ = noise_posterior(evidence, model.noise)
-            noise = reward_variance(model, self._state.belief, float(weights @ unit))
+            noise = reward_variance(model, belief, float(weights @ unit))
         observed, latent = model.observed, model.latent
         return {
             "noise": math.sqrt(noise),

@@ -16,12 +16,29 @@ import inspect
 from collections.abc import Iterable
 from functools import reduce
 from typing import Any
+from weakref import WeakSet
 
 from rolf.errors import InvalidArgument, UnknownPolicy
 from rolf.policies.catalogue import CATALOG
-from rolf.policies.policy import Policy
 
 GROUP = "rolf.policies"  # of entry points
+
+#: every subclass of ``rolf.Policy``, and by name those that gave themselves one
+_classes: WeakSet[type] = WeakSet()
+named: dict[str, type] = {}
+
+
+def register(cls: Any, name: str) -> None:
+    """Remember a subclass of ``rolf.Policy``; ``name`` is empty if it gave itself none."""
+    reference = f"{cls.__module__}:{cls.__qualname__}"
+    if CATALOG.get(name, reference) != reference:
+        raise InvalidArgument("name", name, "a name that is not in the catalogue")
+    known = named.get(name)
+    if known is not None and known.__qualname__ != cls.__qualname__:
+        raise InvalidArgument("name", name, f"a name that {known.__name__} does not have")
+    _classes.add(cls)
+    if name:
+        named[name] = cls
 
 
 def find_policy(policy: Any) -> Any:
@@ -35,39 +52,39 @@ def find_policy(policy: Any) -> Any:
         return _imported(policy, CATALOG[policy])
     if ":" in policy:
         return _imported(policy, policy)
-    if policy in Policy.named:
-        return Policy.named[policy]
+    if policy in named:
+        return named[policy]
     for entry in _entry_points():
         if entry.name == policy:
             return _imported(policy, entry.value)
-    known = [*CATALOG, *(name for name in Policy.named if name not in CATALOG)]
+    known = [*CATALOG, *(name for name in named if name not in CATALOG)]
     known += [entry.name for entry in _entry_points() if entry.name not in known]
     expected = f"package.module:Class, an entry point, or {one_of(policy, known)}"
     raise UnknownPolicy("policy", policy, expected)
 
 
-def policy_class(policy: Any) -> type[Policy]:
+def policy_class(policy: Any) -> Any:
     """The class of a policy: a name, ``package.module:Class``, or the class itself."""
     cls = find_policy(policy)
-    if not (isinstance(cls, type) and issubclass(cls, Policy)):
+    if not (isinstance(cls, type) and cls in _classes):
         raise UnknownPolicy("policy", policy, "a policy's name, or a subclass of rolf.Policy")
     return cls
 
 
-def policy_name(cls: type[Policy]) -> str:
+def policy_name(cls: Any) -> str:
     """What finds a class again, also in another process that can import it."""
     reference = f"{cls.__module__}:{cls.__qualname__}"
     if CATALOG.get(cls.name) == reference:
-        return cls.name
+        return str(cls.name)
     for entry in _entry_points():
         if entry.value == reference:
             return str(entry.name)
     if cls.name and "<locals>" in reference:  # known in this process alone, and by its name
-        return cls.name
+        return str(cls.name)
     return reference
 
 
-def policy_classes() -> list[type[Policy]]:
+def policy_classes() -> list[Any]:
     """All classes of the catalogue, in its order."""
     return [policy_class(name) for name in CATALOG]
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from rolf.arms.table import Arms
 from rolf.errors import InvalidArgument, RolfError, RolfWarning
-from rolf.policies.operations import Pending, rebuild
 from rolf.policies.policy import Policy
 from rolf.policies.posterior_policy import PosteriorPolicy
 from rolf.policies.registry import check_options, policy_class
 from rolf.policies.state.arrays import copied
+from rolf.policies.state.pending import Pending
 
 #: features of two arms: what is compiled does not depend on how many there are
 SMALL = [[0.0], [1.0]]
@@ -55,9 +55,9 @@ def warm(policy: Policy) -> None:
         return
     small = _small_copy(policy)
     if small is not None and _kind_of(small) == kind:
-        _rehearse(small, small._state)
+        _rehearse(small, small.state)
     else:  # compiled code depends on what the arrays look like, so nothing but its own will do
-        _rehearse(policy, copied(policy._state))
+        _rehearse(policy, copied(policy.state))
     _warm.add(kind)
 
 
@@ -84,32 +84,31 @@ def _small_copy(policy: Policy) -> Policy | None:
 
 def _rehearse(policy: Policy, state: Any) -> None:
     """Everything that a user may call, on a double of the policy with this state."""
-    double = object.__new__(type(policy))
-    vars(double).update(vars(policy), _state=state, _pending={}, _rng=np.random.default_rng(0))
+    double = policy.double(state)
     table: dict[str, Any] = {}
     if policy.varying:  # also by a context: then the features are products with its entries
-        table = {"features": policy._typical_features()}
-        vars(double).update(context=None, arms=Arms(table["features"], None))
+        table = {"features": policy.typical_features()}
+        double = policy.double(state, context=None, arms=Arms(table["features"], None))
     low, high = policy.reward_range
     for round in range(2 * min(policy.arms.count, 10)):
         decision = Policy.ask(double, **table)
-        choice, row = double._pending[decision.id]
-        double._pending[decision.id] = Pending(choice._replace(matched=True), row)
+        choice, row = double.decisions.by_id[decision.id]
+        double.decisions.by_id[decision.id] = Pending(choice._replace(matched=True), row)
         Policy.tell(double, decision, min(max(float(round % 2), low), high))
     with suppress(RolfError):  # not every policy can
         rows = {name: rows[:2] for name, rows in table.items()}
         Policy.learn(double, double.arms.labels[:2], [max(low, 0.0), min(high, 1.0)], **rows)
     Policy.estimates(double, **table)
     Policy.probabilities(double, **table, draws=2)
-    rebuild(policy.params, state)
+    double.recompute()
     if isinstance(double, PosteriorPolicy):
         double.intervals(**table)
-        double.best(**table, draws=2)
+        double.probability_best(**table, draws=2)
 
 
 def _kind_of(policy: Policy) -> Any:
     """Equal for policies that call the same compiled code."""
-    return type(policy), _layout(policy.params), _layout(policy._state)
+    return type(policy), _layout(policy.params), _layout(policy.state)
 
 
 def _layout(part: Any) -> Any:

@@ -12,7 +12,7 @@ from rolf.environments.problem import look, respond
 from rolf.environments.varying_problems import varying
 from rolf.errors import InvalidArgument
 from rolf.kernel import borrowed, compiled
-from rolf.policies.operations import choose, kept_features, update
+from rolf.policies.core.parts import decide, keep, observe
 from rolf.policies.registry import policy_class
 from rolf.policies.warm import warm
 from rolf.types import FloatArray, Generator, IntArray
@@ -34,9 +34,9 @@ def play(
     params, state, problem = borrowed(params), borrowed(state), borrowed(problem)
     for step in range(regret.size):
         features, means, best = look(problem, first + step, problem_rng)
-        choice = choose(params, state, features, available, policy_rng)
+        choice = decide(params, state, features, available, policy_rng)
         reward = respond(problem, means[choice.arm], problem_rng)
-        update(params, state, choice, kept_features(params, features, choice.arm), reward)
+        observe(params, state, choice, keep(params, features, choice.arm), reward)
         total += best - means[choice.arm]
         regret[step] = total
 
@@ -79,7 +79,7 @@ def play_policy(
 ) -> None:
     """``play`` for a policy of rolf's kind, from where it stands."""
     everything = np.arange(problem.features.shape[0])
-    own = policy.params, policy._state, problem.params, everything, policy._rng
+    own = policy.params, policy.state, problem.params, everything, policy.rng
     loop(*own, problem_rng, regret, first, total)
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from rolf.environments.problem import Problem
-from rolf.errors import AlreadyTold, InvalidArgument, UnknownDecision
+from rolf.errors import AlreadyTold, IncompatibleState, InvalidArgument, UnknownDecision
 from rolf.policies.contract import wrong_steps
-from rolf.policies.operations import estimate, rebuild
+from rolf.policies.core.rounds import Round
 from rolf.policies.policy import Policy
 from rolf.policies.state.arrays import copied
 from rolf.simulation.loop import play_policy, ready_loop
@@ -91,7 +91,7 @@ def play(policy: Policy, rounds: int, seed: int = 5) -> list[Any]:
 
 def frozen(policy: Policy) -> str:
     """Everything that a policy knows, as text."""
-    return json.dumps(policy.state(), sort_keys=True)
+    return json.dumps(policy.to_dict(), sort_keys=True)
 
 
 @contextmanager
@@ -107,47 +107,46 @@ def refused(*errors: type[Exception], naming: str = "") -> Iterator[None]:
     raise AssertionError(f"a wrong call was accepted where {names} was expected")
 
 
-# --- the contract of operations.py ---
+# --- the contract of core/parts.py and core/rules.py ---
 
 
-def choose_moves_only_clock_and_waiting(make: Make) -> None:
-    """Clauses 1 and 2: what choose may change, and that it reads nothing but its arguments."""
+def deciding_moves_only_clock_and_pending(make: Make) -> None:
+    """What decide may change, and that it reads nothing but its arguments."""
     policy = make()
     play(policy, 15)
-    everything, features = np.arange(policy.arms.count), policy.arms.features
+    round = Round(np.arange(policy.arms.count), policy.arms.features)
     for turn in range(30):
-        before = copied(policy._state)
-        twin = copied(policy._state)
-        choice = policy._choose(
-            policy.params, policy._state, features, everything, np.random.default_rng(turn)
-        )
-        again = policy._choose(
-            policy.params, twin, features, everything, np.random.default_rng(turn)
-        )
+        before = copied(policy.state)
+        twin = policy.double(copied(policy.state))
+        choice, _ = policy.decide(round, np.random.default_rng(turn))
+        again, _ = twin.decide(round, np.random.default_rng(turn))
         assert choice.arm == again.arm, "the same state and random numbers gave another arm"
-        for path, step, expected in wrong_steps(before, policy._state, choice.arm):
-            raise AssertionError(f"choose changed state.{path} by {step}, expected {expected}")
+        for path, step, expected in wrong_steps(before, policy.state, choice.arm):
+            raise AssertionError(f"decide changed state.{path} by {step}, expected {expected}")
         reward = reward_of(policy, policy.arms.labels[choice.arm])
-        row = policy._kept_features(policy.params, features, choice.arm)
-        policy._update(policy.params, policy._state, choice, row, reward)
-        if hasattr(policy._state, "waiting"):
-            assert (policy._state.waiting == before.waiting).all(), (
-                "update must take the decision off waiting"
-            )
+        policy.observe(choice, policy.keep(round.features, choice.arm), reward)
+        assert (policy.state.pending == before.pending).all(), (
+            "observe must take the decision off pending"
+        )
 
 
 def totals_add_up(make: Make) -> None:
-    """Clause 4: the totals of two workers add up, and the rest follows from the totals."""
+    """The totals of two workers add up, or are refused, and the rest follows from the totals."""
     workers = [make(seed=seed) for seed in (1, 2)]
     for seed, worker in enumerate(workers):
         play(worker, 30 + seed, seed)
-    merged = Policy.from_state(Policy.merge(*(worker.state() for worker in workers), seed=3))
-    assert merged.rounds == 61, "the clocks of merged states must add up"
+    if workers[0].traits.additive is True:
+        merged = Policy.from_dict(Policy.merge(*(worker.to_dict() for worker in workers), seed=3))
+        assert merged.rounds == 61, "the clocks of merged states must add up"
+    else:
+        with refused(IncompatibleState, naming=str(workers[0].traits.additive)):
+            Policy.merge(*(worker.to_dict() for worker in workers))
+        merged = workers[0]
     values = merged.estimates(**features_of(merged))
-    rebuild(merged.params, merged._state)
-    again = estimate(merged.params, merged._state, merged.arms.features)
-    assert np.allclose(values, again, atol=1e-9), "rebuild changed the estimates"
-    alone = Policy.from_state(Policy.merge(workers[0].state(), seed=3))
+    merged.recompute()
+    again = merged.estimates(**features_of(merged))
+    assert np.allclose(values, again, atol=1e-9), "recompute changed the estimates"
+    alone = Policy.from_dict(Policy.merge(workers[0].to_dict(), seed=3))
     mine, theirs = (each.estimates(**features_of(each)) for each in (workers[0], alone))
     assert np.allclose(mine, theirs, atol=1e-7), "estimates do not follow from the totals"
 
@@ -171,7 +170,7 @@ def simulations_make_the_same_decisions(make: Make) -> None:
 def decisions_carry_what_they_should(make: Make) -> None:
     policy = make()
     for _ in range(40):
-        chances = policy.probabilities(**features_of(policy))
+        probabilities = policy.probabilities(**features_of(policy))
         decision = policy.ask(**features_of(policy))
         assert isinstance(decision.id, str)
         assert decision.arm in range(ARMS), f"{decision.arm!r} is not an arm"
@@ -180,22 +179,27 @@ def decisions_carry_what_they_should(make: Make) -> None:
         # a probability from 1000 draws is within 0.08 with 5 standard deviations
         loose = 0.08 if callable(decision._probability) else 1e-12
         assert 0.0 < decision.probability <= 1.0, f"probability {decision.probability}"
-        assert abs(decision.probability - chances[decision.arm]) <= loose, (
-            f"the decision says {decision.probability}, probabilities() {chances[decision.arm]}"
+        assert abs(decision.probability - probabilities[decision.arm]) <= loose, (
+            f"the decision says {decision.probability}, "
+            f"probabilities() {probabilities[decision.arm]}"
         )
         assert set(decision.to_dict()) == {"id", "arm", "probability", "greedy", "matched"}
         policy.tell(decision, reward_of(policy, decision.arm))
     assert policy.rounds == 40
-    assert policy.waiting == []
+    assert policy.pending == []
 
 
 def available_arms_alone_are_chosen(make: Make) -> None:
     policy = make()
     for turn in range(60):
         allowed = list([[1, 4], [5], [0, 2, 3], range(ARMS)][turn % 4])
-        chances = policy.probabilities(available=allowed, **features_of(policy))
-        assert abs(chances.sum() - 1.0) < 1e-9, f"chances add up to {chances.sum()}"
-        assert (np.delete(chances, allowed) == 0).all(), "an arm that is not available has a chance"
+        probabilities = policy.probabilities(available=allowed, **features_of(policy))
+        assert abs(probabilities.sum() - 1.0) < 1e-9, (
+            f"probabilities add up to {probabilities.sum()}"
+        )
+        assert (np.delete(probabilities, allowed) == 0).all(), (
+            "an arm that is not available has a probability"
+        )
         decision = policy.ask(available=allowed, **features_of(policy))
         assert decision.arm in allowed, "an arm was chosen that is not available"
         assert decision.greedy in allowed, "the greedy arm is not available"
@@ -207,18 +211,18 @@ def available_arms_alone_are_chosen(make: Make) -> None:
 
 def rewards_come_late_in_any_order_and_in_batches(make: Make) -> None:
     policy = make()
-    decisions = policy.ask(n=8, **features_of(policy))
+    decisions = policy.ask_many(8, **features_of(policy))
     assert len({each.id for each in decisions}) == 8, "two decisions have one id"
-    assert policy.waiting == [each.id for each in decisions]
+    assert policy.pending == [each.id for each in decisions]
     rewards = [reward_of(policy, each.arm) for each in decisions]
     policy.tell(decisions[-1].id, rewards[-1])
-    policy.tell(decisions[1:4], rewards[1:4])
-    policy.tell([decisions[4], decisions[5].id], np.array(rewards[4:6]))
+    policy.tell_many(zip(decisions[1:4], rewards[1:4], strict=True))
+    policy.tell_many({decisions[4]: rewards[4], decisions[5].id: np.float64(rewards[5])})
     play(policy, 5)
     policy.tell(decisions[0], rewards[0])
-    assert policy.waiting == [decisions[6].id]
+    assert policy.pending == [decisions[6].id]
     policy.forget(decisions[6])
-    assert policy.waiting == []
+    assert policy.pending == []
     assert policy.rounds == 13
 
 
@@ -228,7 +232,7 @@ def wrong_tells_change_nothing(make: Make) -> None:
     told = policy.ask(**features_of(policy))
     good = reward_of(policy, told.arm)
     policy.tell(told, good)
-    waiting = policy.ask(n=2, **features_of(policy))
+    pending = policy.ask_many(2, **features_of(policy))
     before = frozen(policy)
     with refused(AlreadyTold, naming=told.id):
         policy.tell(told, good)
@@ -243,15 +247,16 @@ def wrong_tells_change_nothing(make: Make) -> None:
     beyond = [-math.inf if math.isinf(high) else 2.0 * high + 1.0, 2.0 * low - 1.0]
     for wrong in (math.nan, math.inf, "0.5", "much", None, [1.0], 10**400, *beyond):
         with refused(InvalidArgument, naming="reward"):
-            policy.tell(waiting[0], wrong)
+            policy.tell(pending[0], wrong)
     with refused(AlreadyTold, naming="twice"):
-        policy.tell([waiting[0], waiting[0]], [good, good])
+        policy.tell_many([(pending[0], good), (pending[0], good)])
     with refused(AlreadyTold):
-        policy.tell([waiting[0], told], [good, good])
+        policy.tell_many([(pending[0], good), (told, good)])
     with refused(InvalidArgument, naming="finite"):
-        policy.tell(waiting, [good, math.nan])
-    with refused(InvalidArgument, naming="one per decision"):
-        policy.tell(waiting, [good])
+        policy.tell_many(zip(pending, [good, math.nan], strict=True))
+    for wrong in (5, None, "much", [good], [(pending[0],)], pending):
+        with refused(InvalidArgument, naming="rewards"):
+            policy.tell_many(wrong)
     assert frozen(policy) == before, "a wrong tell changed the policy"
 
 
@@ -265,7 +270,7 @@ def wrong_asks_change_nothing(make: Make) -> None:
             policy.ask(available=wrong, **features_of(policy))
     for wrong in (0, -1, 1.5, True, "2"):
         with refused(InvalidArgument, naming="n:"):
-            policy.ask(n=wrong, **features_of(policy))
+            policy.ask_many(wrong, **features_of(policy))
     for wrong in (0, 1.5, "all"):
         with refused(InvalidArgument, naming="k:"):
             policy.rank(wrong, **features_of(policy))
@@ -297,25 +302,25 @@ def saved_states_go_on(make: Make) -> None:
     """A saved, copied or pickled policy goes on with the decisions it would have made."""
     policy = make()
     play(policy, 40)
-    waiting = policy.ask(n=2, **features_of(policy))
+    pending = policy.ask_many(2, **features_of(policy))
     twins = [
-        Policy.from_state(json.loads(json.dumps(policy.state()))),
+        Policy.from_dict(json.loads(json.dumps(policy.to_dict()))),
         copy.deepcopy(policy),
         pickle.loads(pickle.dumps(policy)),
     ]
-    reward = reward_of(policy, waiting[0].arm)
-    policy.tell(waiting[0], reward)
+    reward = reward_of(policy, pending[0].arm)
+    policy.tell(pending[0], reward)
     played = play(policy, 60)
     for twin in twins:
         assert type(twin) is type(policy)
         assert twin.options == policy.options, "the options were not kept"
-        assert twin.waiting == [each.id for each in waiting]
-        twin.tell(waiting[0].id, reward)
+        assert twin.pending == [each.id for each in pending]
+        twin.tell(pending[0].id, reward)
         assert play(twin, 60) == played, "a saved policy decides differently"
 
 
 CHECKS: tuple[Check, ...] = (
-    choose_moves_only_clock_and_waiting,
+    deciding_moves_only_clock_and_pending,
     totals_add_up,
     simulations_make_the_same_decisions,
     decisions_carry_what_they_should,

@@ -54,7 +54,7 @@ def prior_cov(grid, g):
 
 def dense(policy, g):
     """Mode, variances and log evidence of a component, by a general optimiser and inverses."""
-    grid, belief = policy.params.model, policy._state.belief
+    grid, belief = policy.params.model, policy.state.belief
     counts, sums = belief.counts, belief.sums
     mean, partition = LINKS[policy.options["rewards"]]
     cov = prior_cov(grid, g)
@@ -85,7 +85,7 @@ def test_every_component_against_dense_matrices(kind, rounds):
     arms = rng.integers(0, 6, rounds)  # one arm has no rewards
     policy = rolf.RoLFBayes(FEATURES, rewards=kind, seed=0)
     policy.learn(arms, draw(kind, ODDS[arms], rng))
-    grid, components = policy.params.model, policy._state.belief.components
+    grid, components = policy.params.model, policy.state.belief.components
     found = [dense(policy, g) for g in range(grid.latent.size)]
     alive = evidence_of(policy).alive == 1
     for g in np.flatnonzero(alive):
@@ -140,7 +140,7 @@ def test_between_modes_the_posterior_stays_close_to_the_one_at_the_mode(kind):
     rng = np.random.default_rng(1)
     for _ in range(60):
         policy.tell(policy.ask(available=[1]), float(rng.random() < 0.2))
-        counts, sums = policy._state.belief.counts, policy._state.belief.sums
+        counts, sums = policy.state.belief.counts, policy.state.belief.sums
         arms = np.repeat(np.arange(7), counts.astype(int))
         rewards = [np.arange(n) < s for n, s in zip(counts, sums, strict=True)]
         fresh = rolf.RoLFBayes(FEATURES, rewards=kind, seed=0)
@@ -178,7 +178,7 @@ def test_equal_clicks_say_little(reward):
     else:
         assert low < 0.8
         assert 0.7 < estimate < 0.99
-    assert (policy.best() > 0.01).all()
+    assert (policy.probability_best() > 0.01).all()
 
 
 def test_zeros_do_not_make_counts_certain():
@@ -202,13 +202,13 @@ def test_shares_of_a_click_count():
 def test_impossible_rewards_are_refused(kind, wrong):
     policy = rolf.RoLFBayes(FEATURES, rewards=kind, seed=0)
     decision = policy.ask()
-    before = policy.state()
+    before = policy.to_dict()
     for reward in wrong:
         with pytest.raises(InvalidArgument):
             policy.tell(decision, reward)
         with pytest.raises(InvalidArgument):
             policy.learn([0], [reward])
-    assert policy.state() == before
+    assert policy.to_dict() == before
     policy.tell(decision, 1.0)
 
 
@@ -288,10 +288,10 @@ def test_it_keeps_what_policies_promise(kind, options):
 @KINDS
 def test_saved_and_loaded_it_goes_on_the_same(kind):
     policy = played(rolf.RoLFBayes(FEATURES, rewards=kind, seed=0), 123)
-    again = rolf.Policy.from_state(json.loads(json.dumps(policy.state())))
+    again = rolf.Policy.from_dict(json.loads(json.dumps(policy.to_dict())))
     assert again.options == policy.options
     assert np.allclose(again.estimates(), policy.estimates(), rtol=1e-9)
-    for one, two in zip(*(played(p, 20)._state.belief[:2] for p in (policy, again)), strict=True):
+    for one, two in zip(*(played(p, 20).state.belief[:2] for p in (policy, again)), strict=True):
         assert (one == two).all()
 
 
@@ -304,7 +304,7 @@ def test_workers_merge_to_what_one_would_know(kind):
     one.learn(arms, rewards)
     for part, worker in zip(np.array_split(np.arange(120), 2), workers, strict=True):
         worker.learn(arms[part], rewards[part])
-    merged = rolf.Policy.from_state(rolf.Policy.merge(*(w.state() for w in workers), seed=0))
+    merged = rolf.Policy.from_dict(rolf.Policy.merge(*(w.to_dict() for w in workers), seed=0))
     assert np.allclose(one.estimates(), merged.estimates(), rtol=1e-6)
     assert np.allclose(one.intervals(), merged.intervals(), rtol=1e-6)
 
@@ -312,9 +312,9 @@ def test_workers_merge_to_what_one_would_know(kind):
 @KINDS
 def test_a_batch_is_spread_over_the_arms(kind):
     policy = rolf.RoLFBayes(FEATURES, rewards=kind, seed=0)
-    assert len({each.arm for each in policy.ask(n=7)}) >= 5
+    assert len({each.arm for each in policy.ask_many(7)}) >= 5
     policy = played(rolf.RoLFBayes(FEATURES, rewards=kind, seed=0), 10)
-    assert len({each.arm for each in policy.ask(n=50)}) > 1
+    assert len({each.arm for each in policy.ask_many(50)}) > 1
 
 
 def test_it_finds_the_best_arm():

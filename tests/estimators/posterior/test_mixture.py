@@ -92,7 +92,7 @@ ROUNDS = [2, 3, 8, 60, 5000]
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.999999])
 def test_intervals_are_those_of_bisection(kind, rounds, level):
     policy, features = policy_of(kind, 30, rounds, level=1000.0)
-    known = policy._posterior(features)
+    known = policy.posterior(features)
     ends = known.interval(level)
     expected = [bisected(known, 0.5 * (1.0 + sign * level)) for sign in (-1.0, 1.0)]
     width = (ends[:, 1] - ends[:, 0])[:, None]
@@ -130,7 +130,7 @@ def test_components_far_apart_and_without_width():
 def test_chances_of_being_best_are_those_of_drawing_everything(kind, rounds):
     """5 standard deviations for each of 20 arms: a false alarm in 80,000 runs."""
     policy, features = policy_of(kind, 20, rounds)
-    known = policy._posterior(features)
+    known = policy.posterior(features)
     arms = np.delete(np.arange(20), [3, 11])
     draws = 200_000
     found = known.best(arms, draws)
@@ -227,7 +227,7 @@ def test_rivals_by_hand(monkeypatch):
 
 def test_arms_that_cannot_be_the_best_are_left_out(monkeypatch):
     policy, features = policy_of(rolf.RoLFBayes, 40, 8000)
-    known = policy._posterior(features)
+    known = policy.posterior(features)
     everything = np.arange(40)
     component = int(known.weights.argmax())
     far = -float(stdtrit(known.degrees, 0.5e-6 / 40))

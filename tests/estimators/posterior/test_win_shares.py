@@ -21,11 +21,11 @@ def shares(policy, rounds, available=None):
     arms = list(range(policy.arms.count)) if available is None else available
     more = np.zeros(policy.arms.count)
     more[arms] = 1.0 / len(arms)  # of the draw in which all arms are best
-    clock, out = policy._state.clock[0], []
+    clock, out = policy.state.clock[0], []
     for _ in range(rounds):
         out.append(policy.probabilities(available=arms, **extra(policy)))
-        policy._state.clock[0] += 1
-    policy._state.clock[0] = clock
+        policy.state.clock[0] += 1
+    policy.state.clock[0] = clock
     return (np.array(out) * (DRAWS + 1) - more) / DRAWS
 
 
@@ -52,7 +52,7 @@ def test_on_average_they_are_the_chances_of_being_best(name, options, rounds, av
     for _ in range(rounds):  # so noisy that several arms may be best
         decision = policy.ask(**extra(policy))
         policy.tell(decision, reward_of(policy, decision.arm, 0.6 * rng.standard_normal()))
-    expected = policy.best(available=available, draws=200_000, **extra(policy))
+    expected = policy.probability_best(available=available, draws=200_000, **extra(policy))
     assert 0.01 < expected.max() < 0.99
     found = shares(policy, ROUNDS, available)
     errors = np.sqrt(2.0 * expected * (1.0 - expected) / (ROUNDS * DRAWS)) + 1e-5
@@ -104,7 +104,7 @@ def test_many_arms():
     chances = policy.probabilities()
     assert chances.min() >= 1.0 / 500 / (DRAWS + 1)
     assert chances.sum() == pytest.approx(1.0)
-    expected = policy.best(draws=100_000)
+    expected = policy.probability_best(draws=100_000)
     likely = expected > 0.02
     assert likely.any()
     found = shares(policy, 200).mean(axis=0)

@@ -13,6 +13,7 @@ import rolf
 from rolf.errors import InvalidArgument
 from rolf.experiments.log.replica import Replica
 from rolf.experiments.storage.contract import DECISION
+from rolf.policies.core.rounds import Round
 from rolf.policies.state.arrays import copied
 from rolf.testing.experiments import rows_of
 from support.helpers import ARMS, FEATURES, every_drawing, extra, make, play, reward_of
@@ -62,13 +63,8 @@ def test_arms_come_as_often_as_their_chances_say(name, options, available):
     chances = policy.probabilities(available=available, **extra(policy))[arms]
     counts = np.zeros(ARMS)
     for seed in range(draws):
-        choice = policy._choose(
-            policy.params,
-            copied(policy._state),
-            FEATURES,
-            arms,
-            np.random.default_rng([7, seed]),
-        )
+        twin = policy.double(copied(policy.state))
+        choice, _ = twin.decide(Round(arms, FEATURES), np.random.default_rng([7, seed]))
         counts[choice.arm] += 1.0
     assert counts.sum() == counts[arms].sum()
     assert stats.chisquare(counts[arms], draws * chances).pvalue > 0.001
@@ -77,9 +73,9 @@ def test_arms_come_as_often_as_their_chances_say(name, options, available):
 @every_drawing
 def test_a_batch_is_as_many_single_decisions(name, options):
     policy = played(name, **options)
-    twin = rolf.Policy.from_state(json.loads(json.dumps(policy.state())))
+    twin = rolf.Policy.from_dict(json.loads(json.dumps(policy.to_dict())))
     for available in SUBSETS:
-        for each in policy.ask(n=8, available=available, **extra(policy)):
+        for each in policy.ask_many(8, available=available, **extra(policy)):
             chances = twin.probabilities(available=available, **extra(twin))
             alone = twin.ask(available=available, **extra(twin))
             assert alone.arm == each.arm
@@ -90,7 +86,7 @@ def test_a_batch_is_as_many_single_decisions(name, options):
 @every_drawing
 def test_a_saved_policy_announces_the_same_chances(name, options):
     policy = played(name, **options)
-    loaded = rolf.Policy.from_state(json.loads(json.dumps(policy.state())))
+    loaded = rolf.Policy.from_dict(json.loads(json.dumps(policy.to_dict())))
     for _ in range(10):
         expected = policy.probabilities(**extra(policy))
         assert loaded.probabilities(**extra(policy)) == pytest.approx(expected, abs=1e-12)
@@ -103,7 +99,7 @@ def test_explore_mixes_the_rule_with_a_uniform_draw():
     play(plain, 30)
     for explore in (0.05, 0.5, 1.0):
         policy = make("rolf-bayes", explore=explore)
-        policy._state = copied(plain._state)
+        policy.state = copied(plain.state)
         expected = explore / ARMS + (1.0 - explore) * plain.probabilities()
         assert policy.probabilities() == pytest.approx(expected, abs=1e-15)
 

@@ -39,9 +39,9 @@ def forced(policy, rounds=40):
     extra = {"features": FEATURES} if policy.varying else {}
     out = []
     for _ in range(rounds):
-        before = policy._state.clock[1]
+        before = policy.state.clock[1]
         policy.ask(**extra)
-        out.append(bool(policy._state.clock[1] > before))
+        out.append(bool(policy.state.clock[1] > before))
     return out
 
 
@@ -105,7 +105,7 @@ def test_history_is_durable_and_exact(name, kind):
     extra = round_features(experiment)
     assert np.allclose(experiment.estimates(**extra), alone.estimates(**extra), atol=1e-9)
     assert current_state(other) == current_state(experiment) == folded_state(experiment)
-    assert experiment.synced.replica.state.clock.tolist() == alone._state.clock.tolist()
+    assert experiment.synced.replica.state.clock.tolist() == alone.state.clock.tolist()
     play(other, 10)
     other.snapshot()
     experiment.learn(

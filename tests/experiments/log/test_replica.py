@@ -13,6 +13,7 @@ from rolf.experiments.log.replica import Replica
 from rolf.experiments.storage import contract as base
 from rolf.experiments.storage.contract import DECISION, DEFAULT, REWARD
 from rolf.policies.catalogue import CATALOG
+from rolf.policies.core.rounds import Round
 from rolf.policies.state.arrays import arrays
 from rolf.testing.experiments import rows_of
 from rolf.testing.storage import (
@@ -60,7 +61,6 @@ def test_the_log_changes_the_state_as_the_policy_does(name):
     experiment = create_experiment(make_url("memory"), policy=name)
     replica = experiment.synced.replica
     twin = type(replica.policy)(FEATURES, seed=0, **replica.policy.options)
-    params, state = twin.params, twin._state
     rng = np.random.default_rng(7)
     waiting = []
     for number in range(1, 61):
@@ -68,7 +68,7 @@ def test_the_log_changes_the_state_as_the_policy_does(name):
         table = rng.standard_normal(FEATURES.shape) if varying else FEATURES
         decision = experiment.ask(features=table if varying else None)
         draws = replica._generator(number)
-        choice = twin._choose(params, state, table, np.arange(ARMS), draws)
+        choice, _ = twin.decide(Round(np.arange(ARMS), table), draws)
         assert (choice.arm, choice.greedy, choice.matched) == (
             decision.arm,
             decision.greedy,
@@ -79,9 +79,9 @@ def test_the_log_changes_the_state_as_the_policy_does(name):
             decision, choice, row = waiting.pop(rng.integers(len(waiting)))
             reward = accepted_reward(experiment, rng.normal())
             experiment.tell(decision, reward)
-            twin._update(params, state, choice, row, reward)
+            twin.observe(choice, row, reward)
     experiment.synced.sync()
-    expected = dict(arrays(state))
+    expected = dict(arrays(twin.state))
     for path, array in arrays(replica.state):
         assert (array == expected[path]).all(), path
 
@@ -98,11 +98,11 @@ def test_waiting_decisions_are_carried_over_to_new_arms():
     experiment = create_experiment(make_url("memory"), policy="rolf-bayes")
     decisions = [experiment.ask(available=[arm]) for arm in (1, 1, 2)]
     experiment.add_arms([[1.0, 2.0, 3.0]])
-    assert experiment.synced.replica.state.waiting.tolist() == [0, 2, 1, 0, 0, 0, 0]
+    assert experiment.synced.replica.state.pending.tolist() == [0, 2, 1, 0, 0, 0, 0]
     experiment.update_features({0: [1.0, 1.0, 1.0]})
     experiment.tell(decisions[0], 1.0)
     experiment.status()
-    assert experiment.synced.replica.state.waiting.tolist() == [0, 1, 1, 0, 0, 0, 0]
+    assert experiment.synced.replica.state.pending.tolist() == [0, 1, 1, 0, 0, 0, 0]
 
 
 def test_when_a_decision_is_due_for_the_default_reward():
@@ -219,13 +219,12 @@ def test_a_choice_changes_only_the_clock_and_the_waiting_decisions(name):
     assert replica.dump() == before
     table = replica.policy.arms.features
     copies = {path: array.copy() for path, array in arrays(replica.state)}
-    choice = replica.policy._choose(
-        replica.policy.params, replica.state, table, np.arange(ARMS), np.random.default_rng(0)
-    )
+    round = Round(np.arange(ARMS), table)
+    choice, _ = replica.policy.decide(round, np.random.default_rng(0))
     for path, array in arrays(replica.state):
         if path == "clock":
             assert set((array - copies[path]).tolist()) <= {0, 1}
-        elif path == "waiting":
+        elif path == "pending":
             assert array[choice.arm] == copies[path][choice.arm] + 1
         else:
             assert (array == copies[path]).all(), path

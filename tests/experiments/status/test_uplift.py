@@ -63,7 +63,7 @@ def test_the_estimate_by_hand(policy, control):
 def test_the_interval_agrees_with_draws_from_the_posterior():
     policy = rolf.RoLFBayes(FEATURES, seed=0)
     policy.learn(*some_rewards(2))
-    known = known_posterior(policy.params.model, policy._state.belief, policy.arms.features)
+    known = known_posterior(policy.params.model, policy.state.belief, policy.arms.features)
     weights = np.array([0.5, 0.2, 0.1, 0.2, -0.4, -0.6])
     low, high = _linear(known, weights).interval(0.9)[0]
     draws = _draws(known, weights)

@@ -57,7 +57,7 @@ def test_a_context_is_the_table_that_the_documentation_states(name):
         two.tell(second, reward)
     assert (one.estimates(context=[0.5, 2.0]) == two.estimates(features=mapped([0.5, 2.0]))).all()
     assert one.rank(context=[0.5, 2.0]) == two.rank(features=mapped([0.5, 2.0]))
-    again = rolf.Policy.from_state(json.loads(json.dumps(one.state())))
+    again = rolf.Policy.from_dict(json.loads(json.dumps(one.to_dict())))
     assert again.ask(context=WHO).arm == two.ask(features=mapped(WHO.values())).arm
 
 

@@ -111,7 +111,7 @@ def test_beta_ts_draws_from_its_posterior():
     policy = rolf.BetaTS(FEATURES, prior=0.5, seed=0)
     for _ in rounds(policy, 25, click):
         pass
-    counts, sums = policy._state.belief.counts, policy._state.belief.sums
+    counts, sums = policy.state.belief.counts, policy.state.belief.sums
     rng = np.random.default_rng(3)
     drawn = [
         stats.beta(0.5 + s, 0.5 + n - s).rvs(20_000, random_state=rng)
@@ -129,7 +129,7 @@ def test_beta_ts_draws_from_its_posterior():
 def test_beta_ts_counts_shares_of_a_click():
     policy = rolf.BetaTS(np.zeros((2, 1)), seed=0)
     policy.learn([0, 0, 1], [0.25, 0.5, 1.0])
-    assert policy._state.belief.sums.tolist() == [0.75, 1.0]
+    assert policy.state.belief.sums.tolist() == [0.75, 1.0]
     assert policy.estimates().tolist() == [0.375, 1.0]
 
 

@@ -53,8 +53,7 @@ def test_linucb(options, penalty, width):
         scores = FEATURES @ theta + width * math.sqrt(math.log(t)) * widths
         assert scores[decision.arm] == pytest.approx(scores.max(), abs=1e-9)
     assert (
-        np.abs(policy._state.belief.squares - ridge(*history(policy), penalty)[1] ** 2).max()
-        < 1e-12
+        np.abs(policy.state.belief.squares - ridge(*history(policy), penalty)[1] ** 2).max() < 1e-12
     )
 
 
@@ -91,7 +90,7 @@ def test_linucb_varying(options, penalty, width):
 
 def history(policy):
     """An equivalent history: each arm's mean, as often as it was told."""
-    ridge = policy._state.belief
+    ridge = policy.state.belief
     arms = np.repeat(np.arange(ARMS), ridge.counts.astype(int))
     return arms, (ridge.sums / np.maximum(ridge.counts, 1))[arms]
 
@@ -123,7 +122,7 @@ def test_lints_draws_from_its_posterior(options, scale):
     assert len(list(rounds(policy, 150))) == 150
     theta, _, moment = ridge(*history(policy), 0.6)
     assert np.allclose(policy.estimates(), FEATURES @ theta)
-    root = policy._state.belief.root
+    root = policy.state.belief.root
     assert np.allclose(root @ root.T, np.linalg.inv(moment))
     # how often each arm is asked, against draws made here
     rng = np.random.default_rng(3)
@@ -185,7 +184,7 @@ def test_drlasso_is_the_lasso_on_its_pseudo_rewards(options):
 def test_drlasso_clips_pseudo_rewards():
     policy = rolf.DRLasso(np.ones((3, 1)), seed=0, clip=2.0)
     policy.tell(policy.ask(), 1e6)
-    assert policy._state.belief.total[1] == 2.0
+    assert policy.state.belief.total[1] == 2.0
 
 
 def test_equal_features_are_chosen_equally_often():

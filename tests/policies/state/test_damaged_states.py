@@ -33,10 +33,10 @@ def _no_endless_loop():
 def good_states(name, **options):
     """Saved states of a policy: before the first reward, in the middle, with decisions open."""
     policy = make(name, **options)
-    yield policy.state()
+    yield policy.to_dict()
     play(policy, 40)
-    policy.ask(n=3, **extra(policy))
-    yield json.loads(json.dumps(policy.state()))
+    policy.ask_many(3, **extra(policy))
+    yield json.loads(json.dumps(policy.to_dict()))
 
 
 def survives(data):
@@ -44,22 +44,22 @@ def survives(data):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RolfWarning)
         try:
-            policy = rolf.Policy.from_state(data)
+            policy = rolf.Policy.from_dict(data)
         except IncompatibleState:
             return False
-        for key in policy.waiting:
+        for key in policy.pending:
             policy.tell(key, reward_of_position(policy, key))
         for _ in range(20):
             decision = policy.ask(**extra(policy))
             policy.tell(decision, 0.5)
         policy.estimates(**extra(policy))
         policy.probabilities(draws=10, **extra(policy))
-        json.dumps(policy.state())
+        json.dumps(policy.to_dict())
     return True
 
 
 def reward_of_position(policy, key):
-    return 0.25 if policy._pending[key].choice.arm % 2 else 0.75
+    return 0.25 if policy.decisions.by_id[key].choice.arm % 2 else 0.75
 
 
 def storm(name, rounds, seed, **options):
@@ -104,7 +104,7 @@ def test_options_of_any_size_are_refused_or_work(name):
 
 
 def with_generator(kind, **numbers):
-    state = make("beta-ts").state()
+    state = make("beta-ts").to_dict()
     rng = as_text(getattr(np.random, kind)(3).state)
     for name, value in numbers.items():
         holder = rng["state"] if name in rng["state"] else rng
@@ -116,7 +116,7 @@ def with_generator(kind, **numbers):
 def test_generators_are_saved_and_read(kind):
     policy = rolf.BetaTS(FEATURES, seed=np.random.Generator(getattr(np.random, kind)(3)))
     play(policy, 5)
-    again = rolf.Policy.from_state(json.loads(json.dumps(policy.state())))
+    again = rolf.Policy.from_dict(json.loads(json.dumps(policy.to_dict())))
     assert play(policy, 20) == play(again, 20)
 
 
@@ -148,9 +148,9 @@ def test_generators_are_saved_and_read(kind):
     ],
 )
 def test_generators_out_of_range_are_refused(kind, numbers):
-    rolf.Policy.from_state(with_generator(kind))
+    rolf.Policy.from_dict(with_generator(kind))
     with pytest.raises(IncompatibleState, match=r"generator|integer string"):
-        rolf.Policy.from_state(with_generator(kind, **numbers))
+        rolf.Policy.from_dict(with_generator(kind, **numbers))
 
 
 def with_entry(state, path, value, place=0):
@@ -164,42 +164,42 @@ def with_entry(state, path, value, place=0):
 def test_clocks_out_of_range_are_refused(name, value):
     state = list(good_states(name))[1]
     with pytest.raises(IncompatibleState, match="clock"):
-        rolf.Policy.from_state(with_entry(state, "clock", value))
+        rolf.Policy.from_dict(with_entry(state, "clock", value))
     with pytest.raises(IncompatibleState, match="clock"):
-        rolf.Policy.from_state(with_entry(state, "clock", value, place=1))
+        rolf.Policy.from_dict(with_entry(state, "clock", value, place=-1))
 
 
 @every_policy
 def test_totals_that_no_rewards_have_are_refused(name):
     state = list(good_states(name))[1]
-    policy = rolf.Policy.from_state(state)
+    policy = rolf.Policy.from_dict(state)
     for path in policy.totals[1:]:
         for value in (math.nan, math.inf, 1e300, -1e300):
             with pytest.raises(IncompatibleState, match="damaged"):
-                rolf.Policy.from_state(with_entry(state, path, value))
+                rolf.Policy.from_dict(with_entry(state, path, value))
         if path.endswith("counts"):
             for value in (-1.0, 0.5, 2.0**54):
                 with pytest.raises(IncompatibleState, match="counts"):
-                    rolf.Policy.from_state(with_entry(state, path, value))
+                    rolf.Policy.from_dict(with_entry(state, path, value))
 
 
 @every_policy
 def test_what_was_saved_is_kept_to_the_last_bit(name):
     for state in good_states(name):
-        again = rolf.Policy.from_state(state).state()
+        again = rolf.Policy.from_dict(state).to_dict()
         assert again["state"] == state["state"]
 
 
 @every_policy
 def test_what_does_not_follow_from_the_totals_is_computed_again(name):
     state = list(good_states(name))[1]
-    whole = rolf.Policy.from_state(state)
-    paths = [p for p in state["state"] if p not in (*whole.totals, *whole.common, "waiting")]
+    whole = rolf.Policy.from_dict(state)
+    paths = [p for p in state["state"] if p not in (*whole.totals, *whole.common, "pending")]
     for path in paths:
         if path == "belief.last":
             continue
         for value in (99.0, 1e-3):
-            policy = rolf.Policy.from_state(with_entry(state, path, value))
+            policy = rolf.Policy.from_dict(with_entry(state, path, value))
             values, expected = (each.estimates(**extra(each)) for each in (policy, whole))
             assert np.allclose(values, expected, atol=1e-4), path
 
@@ -227,14 +227,14 @@ def test_decisions_out_of_range_are_refused(name, damage):
     key = next(iter(state["pending"]))
     pending = {**state["pending"], key: {**state["pending"][key], **damage}}
     with pytest.raises(IncompatibleState, match="damaged"):
-        rolf.Policy.from_state({**state, "pending": pending})
+        rolf.Policy.from_dict({**state, "pending": pending})
 
 
 @pytest.mark.parametrize("value", [-1, 10**6])
 def test_what_cannot_be_computed_again_is_refused(value):
     state = list(good_states("rolf-lasso"))[1]
     with pytest.raises(IncompatibleState, match="last"):
-        rolf.Policy.from_state(with_entry(state, "belief.last", value))
+        rolf.Policy.from_dict(with_entry(state, "belief.last", value))
 
 
 @pytest.mark.parametrize(
@@ -250,21 +250,21 @@ def test_what_cannot_be_computed_again_is_refused(value):
 )
 def test_names_that_do_not_fit_are_refused(names):
     with pytest.raises(IncompatibleState, match="damaged"):
-        rolf.Policy.from_state({**make("rolf-varying").state(), **names})
+        rolf.Policy.from_dict({**make("rolf-varying").to_dict(), **names})
 
 
 def test_arrays_that_the_state_does_not_have_are_refused():
-    state = make("ucb").state()
+    state = make("ucb").to_dict()
     for path in ("clock.T", "belief", "__class__", "belief.counts.base", "nothing"):
         more = {**state["state"], path: pack(np.zeros(2))}
         with pytest.raises(IncompatibleState, match="has no"):
-            rolf.Policy.from_state({**state, "state": more})
+            rolf.Policy.from_dict({**state, "state": more})
 
 
 def test_a_decision_is_not_issued_twice():
     state = list(good_states("ucb"))[1]
     with pytest.raises(IncompatibleState, match="issued"):
-        rolf.Policy.from_state({**state, "issued": 40})
+        rolf.Policy.from_dict({**state, "issued": 40})
 
 
 def test_a_policy_that_weighs_by_chances_needs_them():
@@ -272,13 +272,13 @@ def test_a_policy_that_weighs_by_chances_needs_them():
     for each in state["pending"].values():
         each["probability"] = None
     with pytest.raises(IncompatibleState, match="no probability"):
-        rolf.Policy.from_state(state)
+        rolf.Policy.from_dict(state)
 
 
 @every_policy
 def test_states_are_checked_before_they_are_added(name):
     state = list(good_states(name))[1]
-    policy = rolf.Policy.from_state(state)
+    policy = rolf.Policy.from_dict(state)
     path = policy.totals[1]
     for value in (math.nan, 1e300):
         with pytest.raises(IncompatibleState, match="damaged"):
@@ -296,7 +296,7 @@ def test_states_are_checked_before_they_are_added(name):
 
 
 def at(policy, path):
-    return find(policy._state, path)
+    return find(policy.state, path)
 
 
 @pytest.mark.parametrize(
@@ -323,14 +323,14 @@ def at(policy, path):
         ("oful", "belief.logdet", -1.0),
         ("drlasso", "belief.total", -1.0),
         ("rolf-varying", "belief.feature_sums", 1e90),
-        ("ucb", "waiting", -1.0),
+        ("ucb", "pending", -1.0),
         ("ucb", "belief.estimates", math.inf),
     ],
 )
 def test_states_are_checked_without_computing(name, path, value):
     policy = make(name)
     play(policy, 60)
-    check_state(policy, policy._state)
+    check_state(policy)
     at(policy, path).ravel()[0] = value
     with pytest.raises(ValueError, match=r"[a-z]+ (are|is|do|does|holds) "):
-        check_state(policy, policy._state)
+        check_state(policy)

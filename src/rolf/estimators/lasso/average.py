@@ -72,7 +72,7 @@ def _begin(model: AverageLasso, arms: int) -> AverageBelief:
 
 
 def _observe(model: AverageLasso, belief: AverageBelief, seen: Observation) -> None:
-    pseudo = pseudo_rewards(belief.estimates, seen.arm, seen.reward, seen.chance).mean()
+    pseudo = pseudo_rewards(belief.estimates, seen.arm, seen.reward, seen.probability).mean()
     belief.total[0] += 1.0
     belief.total[1] += min(max(pseudo, -model.clip), model.clip)
     fit(model, belief)
@@ -89,10 +89,10 @@ def _recompute(model: AverageLasso, belief: AverageBelief, round: int) -> None:
 
 
 def _learn(model: AverageLasso, belief: AverageBelief, history: History) -> None:
-    for arm, reward, chance in zip(
-        history.positions, history.rewards, history.chances, strict=True
+    for arm, reward, probability in zip(
+        history.positions, history.rewards, history.probabilities, strict=True
     ):
-        seen = Observation(int(arm), float(reward), history.rows[0], 0, float(chance))
+        seen = Observation(int(arm), float(reward), history.rows[0], 0, float(probability))
         _observe(model, belief, seen)
 
 

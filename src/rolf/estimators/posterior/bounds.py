@@ -35,7 +35,7 @@ class Bonus(NamedTuple):
 
 @kernel
 def upper_bounds(
-    model: Any, belief: Any, features: FloatArray, waiting: FloatArray, bonus: Bonus
+    model: Any, belief: Any, features: FloatArray, pending: FloatArray, bonus: Bonus
 ) -> tuple[FloatArray, FloatArray]:
     """Mean of every arm (K,) and its upper bound (K,)."""
     raise NotImplementedError
@@ -63,26 +63,26 @@ def deviations_of(chance: float) -> float:
 
 @looped
 def normal_bounds(
-    mean: FloatArray, variance: FloatArray, noise: float, waiting: FloatArray, bonus: Bonus
+    mean: FloatArray, variance: FloatArray, noise: float, pending: FloatArray, bonus: Bonus
 ) -> FloatArray:
     """Bounds for rewards with normal noise. While all rewards were equal, the least known arm
     comes first."""
     upper = np.empty(mean.size)
     for a in range(mean.size):
         ratio = variance[a] / abs(noise)
-        ratio /= 1.0 + waiting[a] * ratio
+        ratio /= 1.0 + pending[a] * ratio
         if noise > 0.0:
             upper[a] = mean[a] + deviations(bonus, ratio) * math.sqrt(noise * ratio)
         else:
-            upper[a] = ratio if ratio > 0.0 else -waiting[a]
+            upper[a] = ratio if ratio > 0.0 else -pending[a]
     return upper
 
 
 def _bounds(
-    model: Any, belief: Any, features: FloatArray, waiting: FloatArray, bonus: Bonus
+    model: Any, belief: Any, features: FloatArray, pending: FloatArray, bonus: Bonus
 ) -> tuple[FloatArray, FloatArray]:
     mean, variance, noise = moments(model, belief, features)
-    return mean, normal_bounds(mean, variance, noise, waiting, bonus)
+    return mean, normal_bounds(mean, variance, noise, pending, bonus)
 
 
 def _variance(model: Any, belief: Any, unit: float) -> float:

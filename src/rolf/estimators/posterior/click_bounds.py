@@ -25,7 +25,7 @@ def linked_bounds(
     sums: FloatArray,
     mean: FloatArray,
     variance: FloatArray,
-    waiting: FloatArray,
+    pending: FloatArray,
     bonus: Bonus,
 ) -> FloatArray:
     """Upper bounds of all arms, given the number and the sum of each one's rewards."""
@@ -33,12 +33,12 @@ def linked_bounds(
     for a in range(mean.size):
         expected, slope, base = response(link, mean[a])
         ratio = variance[a] * slope
-        spread = variance[a] / (1.0 + waiting[a] * ratio)
-        ratio /= 1.0 + waiting[a] * ratio
+        spread = variance[a] / (1.0 + pending[a] * ratio)
+        ratio /= 1.0 + pending[a] * ratio
         reach = deviations(bonus, ratio)
-        count = counts[a] + waiting[a]
+        count = counts[a] + pending[a]
         force = sums[a] - counts[a] * expected  # of what waits the mean is expected
-        total = sums[a] + waiting[a] * expected
+        total = sums[a] + pending[a] * expected
         # precision and place of what is believed without the arm's own rewards
         rest = max(1.0 / spread - count * slope, 1e-3 / spread)
         centre = mean[a] - force / rest

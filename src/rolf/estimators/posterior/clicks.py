@@ -260,12 +260,12 @@ def _bounds(
     model: LinkedPosterior,
     belief: LinkedBelief,
     features: FloatArray,
-    waiting: FloatArray,
+    pending: FloatArray,
     bonus: Bonus,
 ) -> tuple[FloatArray, FloatArray]:
     mean, variance, _ = moments(model, belief, features)
     counts, sums = belief.counts, belief.sums
-    return mean, linked_bounds(model.link, counts, sums, mean, variance, waiting, bonus)
+    return mean, linked_bounds(model.link, counts, sums, mean, variance, pending, bonus)
 
 
 def _plays(model: LinkedPosterior, belief: LinkedBelief) -> FloatArray:

@@ -195,7 +195,6 @@ def posterior_traits(totals: tuple[str, ...], derived: tuple[str, ...]) -> Trait
         paths,
         align=align_levels,
         agrees=components_agree,
-        gone=("components.evidence.cautious",),
     )
 
 

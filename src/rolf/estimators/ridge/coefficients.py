@@ -68,6 +68,4 @@ op.arm_estimator(
     {op.begin: _begin, op.observe: _observe, op.means: _means, op.recompute: _recompute},
     agrees=_agrees,
     drawn=("root", "coef"),
-    added=("coef",),
-    gone=("estimates", "squares", "limits", "logdet"),
 )

@@ -197,7 +197,7 @@ def _set_aside(model: PseudoVarying, belief: PseudoVaryingBelief, seen: Observat
         add_played(belief.aside, seen.arm, table[seen.arm], seen.reward)
 
 
-def _kept_features(model: PseudoVarying, features: FloatArray, arm: int) -> FloatArray:
+def _keep(model: PseudoVarying, features: FloatArray, arm: int) -> FloatArray:
     return features.ravel()
 
 
@@ -239,7 +239,7 @@ op.estimator(
         op.begin: _begin,
         op.observe: _observe,
         op.set_aside: _set_aside,
-        op.kept_features: _kept_features,
+        op.keep: _keep,
         op.means: _means,
         op.recompute: _recompute,
         op.check_totals: _check_totals,

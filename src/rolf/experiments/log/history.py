@@ -18,8 +18,6 @@ from rolf.arms.table import Arms
 from rolf.checks import vector
 from rolf.errors import ExperimentError, InvalidArgument
 from rolf.estimators.contract import ArmTotals, History, arm_totals
-from rolf.policies.core.parts import can_learn
-from rolf.policies.operations import learn, learn_totals
 from rolf.policies.policy import Policy
 from rolf.policies.state.arrays import pack, remember, unpack
 from rolf.text import counted, listed
@@ -60,14 +58,11 @@ class Past(NamedTuple):
         """A history that a policy accepts; all arms that it does not have are named at once."""
         positions = positions_of(arms, labels)
         values = checked_rewards(policy, rewards, positions.size)
-        rows = policy._history_features(positions, features, context)
-        chances = policy._history_chances(probabilities, positions.size)
+        history = policy.past_rounds(positions, values, features, context, probabilities)
         if not values.size:
             raise InvalidArgument("arms", [], "at least one past round")
-        history = History(positions, values, rows, chances)
         totals = arm_totals(arms.count, history, float(values[0]))
-        kept = can_learn(learn_totals, policy.params)
-        return cls(totals, None if kept else history, probabilities is None)
+        return cls(totals, None if policy.learns_totals else history, probabilities is None)
 
     @classmethod
     def gathered(cls, policy: Policy, arms: Arms, parts: Iterable[Rounds]) -> Past | None:
@@ -78,19 +73,18 @@ class Past(NamedTuple):
         """
         counts, sums, squares = np.zeros((3, arms.count))
         level, kept, size = 0.0, [], 0
-        whole = not can_learn(learn_totals, policy.params)
+        whole = not policy.learns_totals
         for positions, rewards, context in parts:
             values = checked_rewards(policy, rewards, positions.size)
-            rows = policy._history_features(positions, None, context)
+            history = policy.past_rounds(positions, values, None, context)
             level = level if size else float(values[0])
             np.add.at(counts, positions, 1.0)
             np.add.at(sums, positions, values - level)
             np.add.at(squares, positions, (values - level) ** 2)
             size += positions.size
             if whole:
-                chances = policy._history_chances(None, positions.size)
-                kept.append(History(positions, values, rows, chances))
-                if sum(each.nbytes for history in kept for each in history) > MAX_CHARACTERS:
+                kept.append(history)
+                if sum(each.nbytes for past in kept for each in past) > MAX_CHARACTERS:
                     raise too_large(size)
         if not size:
             return None
@@ -106,12 +100,11 @@ class Past(NamedTuple):
         if self.rounds is None:
             policy.learn_totals(*self.totals[:3], level=self.totals.level)
             return
-        played = np.bincount(self.rounds.positions, minlength=policy.arms.count)
-        policy._take_in(learn, self.rounds, played)
+        policy.learn_history(self.rounds)
 
     def check_fits(self, policy: Policy) -> None:
         """Raise if a policy cannot learn it; the policy does not change."""
-        restore = remember(policy._state)
+        restore = remember(policy.state)
         try:
             self.teach(policy)
         finally:
@@ -211,7 +204,7 @@ def checked_rewards(policy: Policy, rewards: Any, count: int) -> FloatArray:
     low, high = policy.reward_range
     if outside := np.flatnonzero((values < low) | (values > high)).tolist():
         try:
-            policy._number(values[outside[0]])
+            policy.check_reward(values[outside[0]])
         except InvalidArgument as error:
             got = f"{values[outside[0]]:g} in past round {outside[0]}"
             raise InvalidArgument("rewards", got, error.wanted) from None

@@ -40,8 +40,8 @@ from rolf.experiments.storage.contract import (
     Record,
     Row,
 )
-from rolf.policies.contract import check_choose
-from rolf.policies.operations import rebuild
+from rolf.policies.contract import check_decide
+from rolf.policies.core.rounds import Round
 from rolf.policies.policy import Policy
 from rolf.policies.registry import policy_class
 from rolf.policies.state.arrays import find, remember
@@ -101,9 +101,8 @@ class Replica(Saved):
             warnings.simplefilter("ignore", RolfWarning)  # shown when the experiment was created
             cls = self._policy_class(options)
             self.policy: Policy = cls(self.roster.arms.features, seed=0, **options)
-        self.state = self.policy._state
+        self.state = self.policy.state
         self.whole = self.policy.whole
-        self.waiting: FloatArray | None = getattr(self.state, "waiting", None)
 
     def _policy_class(self, options: dict[str, Any]) -> Any:
         """The class of the policy, which must keep the promises that a replica relies on."""
@@ -116,7 +115,7 @@ class Replica(Saved):
                 f"cannot be imported here; {_import_hint(name)}"
                 + (f" ({error.__cause__})" if error.__cause__ else "")
             ) from error
-        check_choose(cls, self.roster.arms.features, options)
+        check_decide(cls, self.roster.arms.features, options)
         return cls
 
     # --- rows of the log ---
@@ -151,8 +150,7 @@ class Replica(Saved):
         else:
             for entry in range(clock.size):
                 clock[entry] += clock_steps >> entry & 1
-        if self.waiting is not None:
-            self.waiting[arm] += 1.0
+        self.state.pending[arm] += 1.0
         self.asked[arm] += 1
         if number > self.issued:
             self.issued = number
@@ -177,7 +175,7 @@ class Replica(Saved):
             self.moments.add(arm, default_reward, -1.0)
             self._exchange(choice, x, default_reward, reward)
         else:
-            policy._update(policy.params, self.state, choice, x, reward)
+            policy.observe(choice, x, reward)
             self.pending.pop(number, None)
         if kind == REWARD:
             self.told[arm] += 1
@@ -215,7 +213,7 @@ class Replica(Saved):
             return np.ravel(recorded)
         rows = policy.arms.features if self.whole else policy.arms.features[[arm]]
         table = policy.context.of_all(rows, np.array(recorded["context"]))
-        return policy._kept_features(policy.params, table, arm if self.whole else 0)
+        return policy.keep(table, arm if self.whole else 0)
 
     def _exchange(self, choice: Choice, x: FloatArray, wrong: float, right: float) -> None:
         """Put a reward in the place of another, by the difference that the two make."""
@@ -223,12 +221,12 @@ class Replica(Saved):
         restore = remember(state)
         totals_after = []
         for value in (right, wrong):
-            policy._update(policy.params, state, choice, x, float(value))
+            policy.observe(choice, x, float(value))
             totals_after.append([find(state, path).copy() for path in policy.totals])
             restore()
         for path, with_right, with_wrong in zip(policy.totals, *totals_after, strict=True):
             find(state, path)[...] += with_right - with_wrong
-        rebuild(policy.params, state)
+        policy.recompute()
 
     def must_refold(self, wrong: float, right: float) -> bool:
         """Whether a correction is exact only if all rewards are taken in again."""
@@ -263,11 +261,11 @@ class Replica(Saved):
         """Replace the policy by one for the current roster with the same experience."""
         policy, state = self.policy, self.state
         self._reset_policy()
-        paths = [*policy.totals, *policy.common, *(["waiting"] if self.waiting is not None else [])]
+        paths = [*policy.totals, *policy.common, "pending"]
         for path in paths:
             old, new = find(state, path), find(self.state, path)
             new[tuple(slice(0, size) for size in old.shape)] = old
-        rebuild(self.policy.params, self.state)
+        self.policy.recompute()
 
     def due(self, before: float, most: int) -> list[int]:
         """Decisions made by this time that may get the default reward: the oldest, so many.
@@ -290,14 +288,12 @@ class Replica(Saved):
     def ahead(self) -> Iterator[None]:
         """Decide what is not in the log yet; afterwards the replica is as before."""
         state = self.state
-        clock = state.clock.copy()
-        waiting = None if self.waiting is None else self.waiting.copy()
+        clock, pending = state.clock.copy(), state.pending.copy()
         try:
             yield
         finally:
             state.clock[:] = clock
-            if waiting is not None:
-                state.waiting[:] = waiting
+            state.pending[:] = pending
 
     def choose(
         self,
@@ -316,11 +312,9 @@ class Replica(Saved):
         rows = []
         for number in numbers:
             before = state.clock.copy()
-            choice = policy._choose(
-                policy.params, state, features, available, self._generator(number)
-            )
-            later = policy._chance_later(choice, before, features, available)
-            chance = choice.probability if later is None else later()
+            choice, chance = policy.decide(Round(available, features), self._generator(number))
+            if callable(chance):
+                chance = chance()
             if distinct:
                 available = available[available != choice.arm]
             steps = enumerate(state.clock - before)

@@ -12,7 +12,6 @@ from rolf.checks import MAX_COUNT
 from rolf.experiments.log.totals import Moments
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.contract import LogRow, Record, Snapshot
-from rolf.policies.operations import rebuild
 from rolf.policies.policy import Policy
 from rolf.policies.state.arrays import arrays, fill, pack, under, unpack
 from rolf.policies.state.saving import check_state
@@ -138,9 +137,9 @@ class Saved:
             if not missing <= self._derived():
                 raise LookupError(f"no {', '.join(sorted(missing))}")
             fill(self.state, saved)
-            rebuild(self.policy.params, self.state)
+            self.policy.recompute()
         fill(self.state, saved)  # what was saved counts, also where it can be rebuilt
-        check_state(self.policy, self.state)
+        check_state(self.policy)
 
     def _check(self, last_row: list[LogRow]) -> None:
         """Raise ValueError if the counts contradict each other or the log."""

@@ -12,7 +12,7 @@ from rolf.estimators.contract import ArmTotals
 from rolf.experiments.log.replica import Replica
 from rolf.experiments.log.totals import Moments
 from rolf.experiments.roster import Roster
-from rolf.policies.operations import estimate
+from rolf.policies.core.parts import means
 from rolf.policies.posterior_policy import PosteriorPolicy
 from rolf.policies.state.arrays import copied
 from rolf.types import FloatArray
@@ -79,7 +79,7 @@ def capture(replica: Replica, features: Any = None) -> View:
     return replace(
         view,
         features=table,
-        estimates=np.array(estimate(policy.params, replica.state, table)),
+        estimates=means(policy.params, replica.state, table),
     )
 
 

@@ -19,9 +19,17 @@ from typing import Any, NamedTuple
 
 from rolf.checks import between, one_of
 from rolf.errors import InvalidArgument
-from rolf.kernel import implement, shared
+from rolf.kernel import shared
 from rolf.linalg import pick, tie_shares
-from rolf.policies.core.rules import Situation, believed_means, chances, decide
+from rolf.policies.core.rules import (
+    Situation,
+    believed_means,
+    clocks,
+    decide,
+    forced_rounds,
+    probabilities,
+    rule,
+)
 from rolf.theory import cap_on_draws, capped_chances
 from rolf.types import Choice, FloatArray, Generator, IntArray
 
@@ -70,12 +78,6 @@ class Coupling(NamedTuple):
             raise InvalidArgument("exploration", exploration, 'a number of rounds or "theory"')
         rounds = between("exploration", rounds, 0.0, math.inf, inclusive=True)
         return cls(p, delta, greedy, rounds, 0.0, float(size), appendix)
-
-    def forced_rounds(self, horizon: int) -> float:
-        """How many rounds the forced phase lasts, if it ends before the horizon."""
-        if self.factor > 0.0:
-            return self.factor * math.log(2.0 * self.size * horizon**2 / self.delta)
-        return self.forced
 
 
 @shared
@@ -128,6 +130,16 @@ def round_chances(rule: Coupling, round: int, arms: int) -> tuple[float, float]:
     return capped_chances(round, arms, rule.probability, rule.greedy, trials(rule, round))
 
 
+def _clocks(rule: Coupling) -> int:
+    return 2  # rounds, and rounds of forced exploration
+
+
+def _forced_rounds(rule: Coupling, horizon: int) -> float:
+    if rule.factor > 0.0:
+        return rule.factor * math.log(2.0 * rule.size * horizon**2 / rule.delta)
+    return rule.forced
+
+
 def _decide(rule: Coupling, now: Situation, rng: Generator) -> Choice:
     clock, available, estimates = now.clock, now.available, believed_means(now)
     round = int(clock[0]) + 1
@@ -148,7 +160,7 @@ def _decide(rule: Coupling, now: Situation, rng: Generator) -> Choice:
     return Choice(arm, probability, centre, pseudo, pseudo == arm)
 
 
-def _chances(rule: Coupling, now: Situation, draws: int) -> FloatArray:
+def _probabilities(rule: Coupling, now: Situation, draws: int) -> FloatArray:
     round = int(now.clock[0]) + 1
     values = believed_means(now)[now.available]
     if is_forced(rule, round, int(now.clock[1])):
@@ -160,4 +172,12 @@ def _chances(rule: Coupling, now: Situation, draws: int) -> FloatArray:
     return out
 
 
-implement(Coupling, {decide: _decide, chances: _chances})
+rule(
+    Coupling,
+    {
+        clocks: _clocks,
+        decide: _decide,
+        probabilities: _probabilities,
+        forced_rounds: _forced_rounds,
+    },
+)

@@ -1,41 +1,33 @@
-"""A policy composed of an estimator (what is believed) and a rule (how it decides).
+"""A policy is an estimator (what is believed) and a rule (how to decide), composed here.
 
-The estimator's operations are in ``estimators/contract.py``, the rule's in ``rules.py``. Here
-they become the operations of a policy.
+The estimator's operations are in ``estimators/contract.py``, the rule's in ``rules.py``. The
+functions below compose them, and are the same for every policy. What they keep to, besides the
+contract of rules:
+
+1. ``decide`` changes nothing but ``clock`` and ``pending``.
+2. Everything else changes in ``observe``, which also takes the decision off ``pending`` and draws
+   no random numbers.
+3. The totals (``Traits.totals``) add up unless ``Traits.additive`` says why not: if two workers
+   start empty, the sum of their totals is what one worker would have had that saw all of their
+   rewards. ``recompute`` computes everything else from the totals, up to rounding. Late rewards,
+   merging and changes of arms rely on it.
+
+``rolf.testing.check_policy(MyPolicy)`` checks all of it. Online these functions run as Python;
+simulations compile the very same ``decide``, ``keep`` and ``observe``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rolf.estimators import contract as estimators
-from rolf.estimators.contract import (
-    ArmTotals,
-    History,
-    Observation,
-    begin,
-    means,
-    observe,
-    recompute,
-    set_aside,
-)
-from rolf.estimators.contract import kept_features as model_kept_features
-from rolf.kernel import has_body, implement
-from rolf.policies.core.rules import Situation, chances, decide
-from rolf.policies.operations import (
-    choose,
-    estimate,
-    init,
-    kept_features,
-    learn,
-    learn_totals,
-    probabilities,
-    rebuild,
-    update,
-)
+from rolf.estimators.contract import ArmTotals, History, Observation
+from rolf.kernel import shared
+from rolf.policies.core import rules
+from rolf.policies.core.rules import Situation
 from rolf.types import Choice, FloatArray, Generator, IntArray
 
 
@@ -47,77 +39,74 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    """What is carried: [rounds, forced rounds], decisions without their reward per arm, and
-    what is believed."""
+    """What is carried from round to round: the clock [rounds, ...], how many decisions per arm
+    are pending, and what is believed."""
 
     clock: IntArray
-    waiting: FloatArray
+    pending: FloatArray
     belief: Any
 
 
-def _init(params: Params, arms: int) -> State:
-    return State(np.zeros(2, dtype=np.int64), np.zeros(arms), begin(params.model, arms))
+def begin(params: Params, arms: int) -> State:
+    """The state before the first round."""
+    clock = np.zeros(rules.clocks(params.rule), dtype=np.int64)
+    return State(clock, np.zeros(arms), estimators.begin(params.model, arms))
 
 
-def _choose(
+@shared
+def decide(
     params: Params, state: State, features: FloatArray, available: IntArray, rng: Generator
 ) -> Choice:
-    now = Situation(params.model, state.belief, state.waiting, state.clock, features, available)
-    choice = decide(params.rule, now, rng)
-    state.waiting[choice.arm] += 1.0
+    """Choose an arm for the next round, whose features are ``features`` (K, d)."""
+    now = Situation(params.model, state.belief, state.pending, state.clock, features, available)
+    choice = rules.decide(params.rule, now, rng)
+    state.pending[choice.arm] += 1.0
     return choice
 
 
-def _update(params: Params, state: State, choice: Choice, row: FloatArray, reward: float) -> None:
-    state.waiting[choice.arm] -= 1.0
+@shared
+def keep(params: Params, features: FloatArray, arm: int) -> FloatArray:
+    """What ``observe`` will need of the round's features, as a vector."""
+    return estimators.keep(params.model, features, arm)
+
+
+@shared
+def observe(params: Params, state: State, choice: Choice, row: FloatArray, reward: float) -> None:
+    """Take in the reward of an earlier choice; ``row`` is what ``keep`` gave in its round."""
+    state.pending[choice.arm] -= 1.0
     seen = Observation(choice.arm, reward, row, state.clock[0], choice.probability)
     if choice.matched:
-        observe(params.model, state.belief, seen)
+        estimators.observe(params.model, state.belief, seen)
     else:
-        set_aside(params.model, state.belief, seen)
+        estimators.set_aside(params.model, state.belief, seen)
 
 
-def _kept_features(params: Params, features: FloatArray, arm: int) -> FloatArray:
-    return model_kept_features(params.model, features, arm)
+def means(params: Params, state: State, features: FloatArray) -> FloatArray:
+    """Estimated mean reward of every arm, (K,)."""
+    return np.array(estimators.means(params.model, state.belief, features))
 
 
-def _estimate(params: Params, state: State, features: FloatArray) -> FloatArray:
-    return means(params.model, state.belief, features)
-
-
-def _probabilities(
+def probabilities(
     params: Params, state: State, features: FloatArray, available: IntArray, draws: int
 ) -> FloatArray:
-    now = Situation(params.model, state.belief, state.waiting, state.clock, features, available)
-    return chances(params.rule, now, draws)
+    """The probability of every available arm in the next round, (n,)."""
+    now = Situation(params.model, state.belief, state.pending, state.clock, features, available)
+    return rules.probabilities(params.rule, now, draws)
 
 
-def _rebuild(params: Params, state: State) -> None:
-    recompute(params.model, state.belief, int(state.clock[0]))
+def recompute(params: Params, state: State) -> None:
+    """Recompute from the totals everything that follows from them."""
+    estimators.recompute(params.model, state.belief, int(state.clock[0]))
 
 
-def _learn(params: Params, state: State, history: History) -> None:
+def learn(params: Params, state: State, history: History) -> None:
+    """Add a history to the totals; ``recompute`` follows."""
     estimators.learn(params.model, state.belief, history)
 
 
-def _learn_totals(params: Params, state: State, totals: ArmTotals) -> None:
+def learn_totals(params: Params, state: State, totals: ArmTotals) -> None:
+    """Add totals per arm to the totals; ``recompute`` follows."""
     estimators.learn_totals(params.model, state.belief, totals)
-
-
-implement(
-    Params,
-    {
-        init: _init,
-        choose: _choose,
-        kept_features: _kept_features,
-        update: _update,
-        estimate: _estimate,
-        probabilities: _probabilities,
-        rebuild: _rebuild,
-        learn: _learn,
-        learn_totals: _learn_totals,
-    },
-)
 
 
 def part_classes(part: Any) -> Iterator[type]:
@@ -126,10 +115,3 @@ def part_classes(part: Any) -> Iterator[type]:
         yield type(part)
         for each in part:
             yield from part_classes(each)
-
-
-def can_learn(operation: Callable[..., None], params: Any) -> bool:
-    """Whether a policy has a body for ``learn`` or ``learn_totals``; if composed, its estimator."""
-    if isinstance(params, Params):
-        return has_body(getattr(estimators, operation.__name__), type(params.model))
-    return has_body(operation, type(params))

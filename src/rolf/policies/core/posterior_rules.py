@@ -25,7 +25,7 @@ from rolf.estimators.posterior.bounds import Bonus, deviations_of, upper_bounds
 from rolf.estimators.posterior.chances import win_shares
 from rolf.estimators.posterior.mixture import plays
 from rolf.kernel import implement, shared
-from rolf.policies.core.rules import UNSEEN, Situation, believed_means, bounds, odds
+from rolf.policies.core.rules import UNSEEN, Situation, believed_means, bounds, distribution
 from rolf.types import FloatArray
 
 #: rounds after which the bonus starts to grow
@@ -58,11 +58,11 @@ def _bounds(bound: PosteriorBound, now: Situation, round: int) -> tuple[FloatArr
     if round <= bound.horizon:
         limit = deviations_of(min(0.5, HOPE / (bound.horizon - round + 1.0)))
     else:
-        least = fewest_plays(round, now.waiting.size)
+        least = fewest_plays(round, now.pending.size)
     bonus = Bonus(bound.width, math.log1p(round / STEADY), limit)
-    mean, upper = upper_bounds(now.model, now.belief, now.features, now.waiting, bonus)
+    mean, upper = upper_bounds(now.model, now.belief, now.features, now.pending, bonus)
     if least > 0.0:
-        played = plays(now.model, now.belief) + now.waiting
+        played = plays(now.model, now.belief) + now.pending
         upper = np.where(played < least, UNSEEN, upper)
     return mean, upper
 
@@ -76,9 +76,11 @@ class PosteriorDraws(NamedTuple):
     draws: int
 
 
-def _odds(rule: PosteriorDraws, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
+def _distribution(
+    rule: PosteriorDraws, now: Situation, round: int
+) -> tuple[FloatArray, FloatArray]:
     shares = win_shares(now.model, now.belief, now.features, now.available, rule.draws, round)
     return believed_means(now), shares
 
 
-implement(PosteriorDraws, {odds: _odds})
+implement(PosteriorDraws, {distribution: _distribution})

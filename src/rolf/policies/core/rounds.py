@@ -1,6 +1,7 @@
-"""Features made from a context that all arms of a round share, such as who is asking.
+"""What comes with a round: the arms to choose from, and their features.
 
-An arm with features x (d,) in a context c (m,) has the features
+Features may follow from a context that all arms of a round share, such as who is asking. An arm
+with features x (d,) in a context c (m,) has the features
 
     (x, c_1, c_1 x, ..., c_m, c_m x),
 
@@ -11,7 +12,7 @@ depend on the arm, on the context, and on how the two go together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +20,19 @@ from rolf.arms.table import number_table
 from rolf.checks import MAX_FEATURE
 from rolf.errors import InvalidArgument
 from rolf.text import first_few
-from rolf.types import FloatArray
+from rolf.types import FloatArray, IntArray
 
 #: entries of a context, and features that may follow from them
 MAX_ENTRIES = 1000
 MAX_COLUMNS = 1000
+
+
+class Round(NamedTuple):
+    """A decision to be made, checked: positions of the available arms, ascending, and the
+    features (K, d) of all arms."""
+
+    available: IntArray
+    features: FloatArray
 
 
 class Context:

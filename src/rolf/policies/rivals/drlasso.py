@@ -16,7 +16,7 @@ from rolf.checks import between
 from rolf.estimators.lasso.average import AverageLasso, decay
 from rolf.kernel import implement
 from rolf.policies.core.parts import Params
-from rolf.policies.core.rules import Exploring, share
+from rolf.policies.core.rules import Exploring, exploration
 from rolf.policies.options import Baseline, at_least_zero
 from rolf.policies.policy import Policy
 from rolf.types import Seed
@@ -30,13 +30,13 @@ class DecayingShare(NamedTuple):
     size: int
 
 
-def _share(schedule: DecayingShare, round: int) -> float:
+def _exploration(schedule: DecayingShare, round: int) -> float:
     if round <= schedule.forced:
         return 1.0
     return min(1.0, schedule.factor * decay(schedule.size, round))
 
 
-implement(DecayingShare, {share: _share})
+implement(DecayingShare, {exploration: _exploration})
 
 
 class DRLasso(Policy):
@@ -47,7 +47,7 @@ class DRLasso(Policy):
         setting: "paper": lam1 = 1, lam2 = 0.5; "tuned": lam2 = 0.5 noise, as a lasso
             penalty goes with the noise. Explicit arguments override either.
         noise: standard deviation of the noise, used by the tuned setting.
-        lam1: of the chance to explore.
+        lam1: of the probability of exploring.
         lam2: of the penalty.
         forced: uniform rounds at the start.
         clip: pseudo-rewards are clipped to [-clip, clip].
