@@ -104,7 +104,7 @@ def _labelled(
 
 def _check_posterior(known: dict[str, Any]) -> None:
     if known["posterior_of"] != known["policy"]:
-        from rolf.experiments.beliefs import no_posterior
+        from rolf.experiments.experiment import no_posterior
 
         raise no_posterior(known["policy"])
 

@@ -23,9 +23,12 @@ from rolf.errors import (
     UnknownPolicy,
 )
 from rolf.experiments.experiment import Experiment
+from rolf.experiments.gate import Gate, close_abandoned
 from rolf.experiments.log.idempotency import plain
+from rolf.experiments.log.synced import SyncedReplica
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.contract import Record, Row
+from rolf.experiments.storage.contract import Store
+from rolf.experiments.storage.rows import Record, Row
 from rolf.experiments.storage.urls import connect, connect_existing
 from rolf.experiments.transfer.backup import fill_experiment
 from rolf.experiments.transfer.learn_file import HistoryFile, Learned
@@ -100,12 +103,12 @@ def open_experiment(
             record = store.create(new)
             if record is not None:
                 roster.warn()
-                return Experiment(store, record, new=True)
+                return opened(store, record, new=True)
             record = store.record(name)  # another process was faster
             if record is None:
                 raise UnknownExperiment(f"experiment {name!r} was deleted just now")
         assert store is not None
-        experiment = Experiment(store, record)
+        experiment = opened(store, record)
         settings.check_same(experiment)
         if roster is not None:
             first = Roster.loads(record.features)
@@ -115,6 +118,13 @@ def open_experiment(
         if store is not None:
             store.close()
         raise
+
+
+def opened(store: Store, record: Record, *, new: bool = False) -> Experiment:
+    """An experiment by its record; ``new``: it was created just now."""
+    close_abandoned()
+    log = SyncedReplica(store, record, new=new)
+    return Experiment(log, Gate(log))
 
 
 def create(
@@ -136,7 +146,7 @@ def create(
     store = connect(url)
     try:
         record = fill_experiment(store, begun, rows)
-        return Experiment(store, record)
+        return opened(store, record)
     except BaseException:
         store.close()
         raise

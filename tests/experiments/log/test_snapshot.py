@@ -11,14 +11,14 @@ import rolf
 from rolf.errors import RolfWarning
 from rolf.experiments.log import synced as live
 from rolf.experiments.log.snapshot import FORMAT, seal, unseal
-from rolf.experiments.storage.contract import (
-    CHANGE,
+from rolf.experiments.storage.rows import (
     CORRECTION,
     DECISION,
     DEFAULT,
     HISTORY,
-    REQUEST,
+    IDEMPOTENCY,
     REWARD,
+    ROSTER,
 )
 from rolf.policies.state.arrays import pack, unpack
 from rolf.testing.experiments import rows_of
@@ -146,7 +146,7 @@ def test_rows_of_every_kind_fit_a_snapshot(url):
         assert again.synced.store.snapshot(experiment.record.id) == snapshot
         assert current_state(again) == folded_state(experiment)
     kinds = {row.kind for row in rows_of(experiment)}
-    assert kinds == {REQUEST, DECISION, REWARD, DEFAULT, CHANGE, HISTORY, CORRECTION}
+    assert kinds == {IDEMPOTENCY, DECISION, REWARD, DEFAULT, ROSTER, HISTORY, CORRECTION}
 
 
 def test_a_zero_with_a_sign_is_a_zero(url):

@@ -15,7 +15,8 @@ import pytest
 
 import rolf
 from rolf.errors import StorageError, StorageUnavailable
-from rolf.experiments.storage.contract import CHANGE, DECISION, REWARD, Row, log_rows
+from rolf.experiments.storage.contract import log_rows
+from rolf.experiments.storage.rows import DECISION, REWARD, ROSTER, Row
 from rolf.experiments.storage.sqlite import file as sqlite_file
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 from support.stores import postgres_url, quick_folder, start_server
@@ -69,7 +70,7 @@ def test_what_is_acknowledged_is_on_the_disk(contended, monkeypatch):
         two.tell_many([(each, 0.5) for each in batch])
         assert {number(each) for each in batch} <= set(disk.rows(REWARD))
     one.retire_arms([0])
-    assert set(disk.rows(CHANGE)) == {1}
+    assert set(disk.rows(ROSTER)) == {1}
     create_experiment(url, "another", policy="ucb")
     assert rolf.list_experiments(f"sqlite:///{disk.image}") == ["another", "one"]
 

@@ -14,7 +14,7 @@ import pytest
 from rolf.errors import InvalidArgument, RolfError
 from rolf.experiments.database import create
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.contract import REWARD, Row
+from rolf.experiments.storage.rows import REWARD, Row
 from rolf.logs.log import read_log
 from rolf.testing.experiments import roster_of, rows_of
 from rolf.testing.storage import create_experiment, play, round_features

@@ -25,15 +25,12 @@ from rolf.errors import (
 from rolf.experiments.storage.contract import (
     ABANDONED,
     PART,
-    LogRow,
-    Record,
-    Row,
-    Snapshot,
     Store,
     import_name,
     log_rows,
     part_size,
 )
+from rolf.experiments.storage.rows import LogRow, Record, Row, Snapshot
 from rolf.experiments.storage.sqlite.store import SQLiteStore
 from rolf.experiments.storage.urls import connect, connect_existing
 from rolf.progress import Progress, progress_bar
@@ -244,6 +241,6 @@ def _parts(rows: Iterable[LogRow]) -> Iterator[list[Row]]:
     """Rows in parts, none of which takes long to append."""
     rest = iter(rows)
     while part := [Row(*row) for row in islice(rest, PART)]:
-        step = part_size(sum(len(row.features or "") for row in part) / len(part))
+        step = part_size(sum(len(row.details or "") for row in part) / len(part))
         for first in range(0, len(part), step):
             yield part[first : first + step]

@@ -33,7 +33,6 @@ from rolf.experiments.storage.forks import take_part
 T = TypeVar("T")
 
 SETUP_LOCK = 0x524F4C46  # the advisory lock for creating tables
-MIGRATION_TIME = 3600.0  # seconds that a statement which brings old tables up to date may take
 MOST = 16  # connections of one pool
 IDLE = psycopg.pq.TransactionStatus.IDLE
 CLOCK_TRUST = 60.0  # seconds for which a reading of the server's clock is good
@@ -351,10 +350,9 @@ def _check(url: str) -> list[str]:
 
 
 def prepare_tables(connection: Connection) -> None:
-    """Create the tables, or migrate those of an older version."""
+    """Create the tables, if there are none."""
     if _version(connection) == SCHEMA:
         return
-    timeout = connection.timeout
     # Locked outside the transaction, which would not see tables created while it waited.
     connection.execute("SELECT pg_advisory_lock(%s)", (SETUP_LOCK,))
     try:
@@ -362,14 +360,9 @@ def prepare_tables(connection: Connection) -> None:
         if version == SCHEMA:
             return
         with connection.transaction():
-            connection.timeout = MIGRATION_TIME
-            connection.execute("SET LOCAL statement_timeout = 0")
-            connection.execute("SET LOCAL enable_sort = on")
-            connection.execute("SET LOCAL enable_hashjoin = on")
-            for statement in schema.steps(version, schema.POSTGRES):
+            for statement in schema.statements(schema.POSTGRES):
                 connection.execute(statement.encode())
     finally:
-        connection.timeout = timeout
         if not connection.closed:
             connection.execute("SELECT pg_advisory_unlock(%s)", (SETUP_LOCK,))
 
