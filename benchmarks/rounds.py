@@ -20,7 +20,7 @@ import numpy as np
 
 import rolf
 from rolf.environments import Problem
-from rolf.simulation.loop import ready_loop
+from rolf.simulation.loop import play_policy, ready_loop
 
 ENGINE_TARGETS = {
     30: {"rolf-lasso": 12, "rolf-ridge": 4, "linucb": 4, "lints": 8, "ucb": 4},
@@ -69,16 +69,14 @@ def floor(arms: int, rounds: int) -> Callable[[], float]:
 
 
 def in_engine(cls: type[rolf.Policy], problem: Problem, rounds: int) -> Callable[[], float]:
-    everything = np.arange(problem.features.shape[0])
-    loop = ready_loop(cls, problem)
+    loop = ready_loop(cls(problem.features, seed=0), problem)
     regret = np.empty(rounds)
 
     def work() -> float:
         policy = cls(problem.features, seed=0)
         rng = np.random.default_rng(0)
         start = time.perf_counter()
-        own = policy.params, policy.state, problem.params, everything, policy.rng
-        loop(*own, rng, regret, 0, 0.0)
+        play_policy(policy, problem, rng, regret, loop)
         return (time.perf_counter() - start) / rounds * 1e6
 
     return work

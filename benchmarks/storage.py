@@ -33,8 +33,8 @@ import psutil
 
 import rolf
 from rolf.experiments.database import create
-from rolf.experiments.roster import Roster
 from rolf.experiments.log.snapshot import dump
+from rolf.experiments.roster import Roster
 from rolf.experiments.storage.rows import DECISION, REWARD, Row
 
 ARMS, SIZE = 30, 17

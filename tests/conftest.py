@@ -32,7 +32,7 @@ def service(running):
 
 @pytest.fixture
 def proxy(running):
-    """A way to the service on which requests and answers can be lost."""
+    """A proxy on the way to the service, which can lose requests and answers."""
     from support.proxies import Proxy
 
     proxy = Proxy(running.port)
@@ -55,7 +55,7 @@ def shared_url(request):
 @pytest.fixture(scope="module")
 def client():
     """A client of a service with two experiments, mine and other."""
-    from support.served import service  # which needs more than other tests
+    from support.served import service  # imports more than other tests need
 
     with service(max_body=100_000, rate=0.0) as client:
         client.url = client.app.state.service.settings.storage
@@ -66,7 +66,7 @@ def client():
 
 @pytest.fixture(scope="module")
 def routes(client):
-    """Every route that needs a key, from the description: method, path, and its scope."""
+    """Every route that needs a key, read from the OpenAPI description: method, path and scope."""
     paths = client.get("/openapi.json").json()["paths"]
     found = [
         (method.upper(), path, operation["x-scope"])
@@ -106,7 +106,7 @@ def browser():
 
 @pytest.fixture
 def visit(browser, watched):
-    """Opens the page in a window of its own; at the end, nothing may have gone wrong in it."""
+    """Open the page in a new window. When the test ends, no window may have reported an error."""
     opened, wrong, hosts, expected = [], [], set(), set()
 
     def visit(key=None, place="", width=1400, scheme="light", address=None):
@@ -139,7 +139,7 @@ def visit(browser, watched):
 
 @pytest.fixture
 def public():
-    """A folder that every user can reach; those that pytest makes are private."""
+    """A folder that every user can reach; pytest's own are private."""
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         os.chmod(name, 0o755)
         yield Path(name)

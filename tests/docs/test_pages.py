@@ -47,7 +47,7 @@ def test_page(page, tmp_path, monkeypatch, capsys):
 
 
 def shell(code):
-    """Run a block as printed, with the command that is installed here."""
+    """Run a block as printed, with the command that is installed in this environment."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     words = ["bash", "-eu", "-o", "pipefail", "-c", code]
     done = subprocess.run(words, env={**os.environ, "PATH": path}, capture_output=True, text=True)
@@ -109,7 +109,7 @@ def test_the_catalogue_is_documented():
 
 @pytest.mark.slow
 def test_an_edit_in_a_second_file_of_a_users_policy_is_noticed(tmp_path):
-    """Compiled code is kept between processes, but never longer than the sources it is from."""
+    """Compiled code is kept between processes, but only as long as its sources stay the same."""
     code = dict(blocks(ROOT / "CONTRIBUTING.md"))["file=egreedy.py"]
     code = code.replace("from rolf.arms", "from chance import chance\nfrom rolf.arms", 1)
     code = code.replace("return schedule.value", "return chance(schedule.value)")

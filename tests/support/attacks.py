@@ -1,10 +1,10 @@
-"""What tests of attacks on the service share: every route, and requests that would be fine."""
+"""Shared by tests that attack the service: a valid request for every route."""
 
 from __future__ import annotations
 
 from support.served import FEATURES
 
-#: what makes a request to a route acceptable
+#: a valid body for each route that takes one
 BODIES = {
     "/v1/experiments": {"name": "made", "features": FEATURES},
     "/v1/experiments/{name}/ask": {},
@@ -19,7 +19,7 @@ BODIES = {
 
 
 def call(client, method, path, name="mine"):
-    """A request that would be fine with the right key."""
+    """A request that succeeds with the right key."""
     body = BODIES.get(path) if method == "POST" else None
     params = {"confirm": name} if method == "DELETE" else None
     return client.request(method, path.replace("{name}", name), json=body, params=params)

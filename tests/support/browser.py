@@ -47,8 +47,7 @@ Promise.all(pages.map(page => new Promise(done => {
 
 
 def widths(folder, pages, width=PHONE):
-    """How wide a browser makes each page, the names of which are relative to ``folder``, on a
-    screen of this width."""
+    """How wide each page gets on a screen of this width; pages are relative to ``folder``."""
     names = [str(page) for page in pages]
     wrapper = folder / "frames-for-a-test.html"
     wrapper.write_text(FRAMES % (json.dumps(names), width))

@@ -1,4 +1,4 @@
-"""The command line in tests: a command in this process, and errors as a person sees them."""
+"""Run commands in this process, and see their errors as users do."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rolf.cli import app, main
 
 
 def invoke(*words):
-    """What has come of a command."""
+    """Run a command; returns its result, whether it failed or not."""
     return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
 
 
 def run(*words, ok=True):
-    """What a command prints; raises its error unless it is ``ok``."""
+    """What a command prints. With ``ok=False`` it must fail, and its error is raised."""
     result = invoke(*words)
     if not ok:
         assert result.exception is not None
@@ -24,7 +24,7 @@ def run(*words, ok=True):
 
 
 def one_line_error(monkeypatch, capsys, *words):
-    """The one line that a command prints where it fails."""
+    """The single line that a failing command prints."""
     monkeypatch.setattr("sys.argv", ["rolf", *(str(word) for word in words)])
     with pytest.raises(SystemExit) as stop:
         main()

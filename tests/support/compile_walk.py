@@ -1,7 +1,8 @@
-"""Every policy with every option that matters, online, in experiments, in simulations and in
-replay: prints what had to be compiled on the way. Run by test_cli_compile.py in a new process.
+"""Use every policy, with every option that matters, online, in experiments, in simulations and in
+replay, and print whatever had to be compiled on the way. tests/cli/test_compile.py runs it in a new
+process.
 
-    python walk.py [POLICY ...]
+    python tests/support/compile_walk.py [POLICY ...]
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ READ_ONLY = np.asfortranarray(FEATURES)
 READ_ONLY.flags.writeable = False
 FORMS = [FRAME, READ_ONLY, FEATURES.tolist()]
 
-#: values of every option of every policy; those that a policy refuses together are left out
+#: values to try for every option of every policy; combinations that are refused are skipped
 VALUES = {
     "bound": [1.0, 2],
     "c": [0.0, 3],
@@ -73,9 +74,9 @@ def single_options(name):
 
 
 def settings(name):
-    """Options of a policy that lead to params or states of different types, one of each kind.
+    """One choice of options for each combination of types that params and state can have.
 
-    All values of each pair of options are tried.
+    Tries all values of each pair of options.
     """
     cls = rolf.policy_class(name)
     kinds = {_kind_of(cls(FEATURES, seed=0)): {}}

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-#: what stands in the place of a number, or of anything else
+#: replacements for numbers and for anything else
 NUMBERS = (
     *(-1, 0, 1, 7, 624, 625, 2**31, 2**53 + 1, 2**62, 2**63, 2**64, 10**30, 10**400, -(2**63)),
     *(-1.5, 0.5, 1e70, 1e101, -1e101, 1e200, 1e308, -1e308, 5e-324),
@@ -35,7 +35,7 @@ def flip_bits(data, rng):
 
 
 def swap_entry(data, rng):
-    """Another number in an array, of the array's own type."""
+    """Put another number of the same type into an array."""
     packed = a_packed_array(data, rng)
     if packed is None or packed[0] not in ("<f8", "<i8"):
         return
@@ -49,7 +49,7 @@ def swap_entry(data, rng):
 
 
 def change_layout(data, rng):
-    """Another type or another shape of an array."""
+    """Change the type or the shape of an array."""
     packed = a_packed_array(data, rng)
     if packed is None:
         return
@@ -60,7 +60,7 @@ def change_layout(data, rng):
 
 
 def swap_leaf(data, rng):
-    """Something else in the place of any value."""
+    """Replace any value by something else."""
     holder, key = a_place(data, rng)
     if holder is not None:
         holder[key] = rng.choice(NUMBERS) if rng.random() < 0.6 else rng.choice(OTHERS)
@@ -73,7 +73,7 @@ def drop(data, rng):
 
 
 def duplicate(data, rng):
-    """A value under another name or once more."""
+    """Repeat a value, in a list or under another name."""
     holder, key = a_place(data, rng)
     if isinstance(holder, list):
         holder.insert(key, copy.deepcopy(holder[key]))
@@ -83,14 +83,14 @@ def duplicate(data, rng):
 
 
 def move(data, rng):
-    """The value of one place in another."""
+    """Copy a value to another place."""
     (one, first), (two, second) = a_place(data, rng), a_place(data, rng)
     if one is not None and two is not None:
         two[second] = copy.deepcopy(one[first])
 
 
 def damage_generator(data, rng):
-    """Any generator, with numbers in and out of range."""
+    """Put in another generator, with numbers in and out of range."""
     kind = rng.choice(("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"))
     state = as_text(getattr(np.random, kind)(3).state)
     for _ in range(rng.randint(0, 2)):
@@ -134,7 +134,7 @@ def is_packed(value):
 
 
 def a_place(data, rng):
-    """A container and a key of it, anywhere."""
+    """A random container and one of its keys."""
     holder = data
     while True:
         keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))

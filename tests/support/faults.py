@@ -1,4 +1,4 @@
-"""The work of the processes that test_faults.py kills."""
+"""What the processes do that tests/experiments/test_faults.py kills."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ rolf.open_experiment("memory://", "warm", features=np.eye(3), policy="ucb").ask(
 
 
 class Worker:
-    """Asks and tells for ever, and writes down each acknowledged decision and reward."""
+    """Asks and tells forever, and notes every acknowledged decision and reward."""
 
     def __init__(self, url, name, path):
         live.SNAPSHOT_INTERVAL = 150  # so that processes are killed during snapshots too
@@ -32,15 +32,15 @@ class Worker:
         self.acknowledged = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.experiment = None
         self.restart()
-        self.chance = random.Random(str(path))
+        self.random = random.Random(str(path))
 
     def run(self):
         others = [self.fork, self.copy, self.back_up, self.restart, self.learn, self.correct]
         while True:
             try:
                 self.round()
-                if self.chance.random() < 0.1:
-                    self.chance.choice(others)()
+                if self.random.random() < 0.1:
+                    self.random.choice(others)()
             except StorageUnavailable:  # the server restarts
                 time.sleep(0.05)
 
@@ -54,16 +54,16 @@ class Worker:
             self.note("tell", decision.id, reward)
 
     def learn(self):
-        """Learn some history; the others learn parts of the same."""
-        source = f"{self.chance.randrange(10**4)}"
+        """Learn some history that other workers may learn as well."""
+        source = f"{self.random.randrange(10**4)}"
         self.experiment.learn([0, 1], [1.0, 2.0], source=source)
         self.note("learn", source, 2)
 
     def correct(self):
-        """Tell a reward that is wrong, now and then by far, and correct it."""
+        """Tell a wrong reward, sometimes wildly wrong, and correct it."""
         decision = self.experiment.ask()
         self.note("ask", decision.id, decision.arm)
-        wrong = self.chance.choice(WRONG)
+        wrong = self.random.choice(WRONG)
         self.experiment.tell(decision, wrong)
         self.note("tell", decision.id, wrong)
         self.experiment.correct(decision, 3.0, "a slip")
@@ -73,7 +73,7 @@ class Worker:
         os.write(self.acknowledged, f"{call} {id} {value}\n".encode())
 
     def fork(self):
-        """Work in a forked process too, at the same time."""
+        """Play a round in a forked process and in this one, at the same time."""
         pid = os.fork()
         if not pid:
             try:
@@ -88,14 +88,14 @@ class Worker:
         assert os.waitpid(pid, 0)[1] == 0
 
     def copy(self):
-        """Read the files of the database, as a careless backup does."""
+        """Copy the files of the database, as a careless backup does."""
         if self.url.startswith("sqlite"):
             source = Path(self.url.removeprefix("sqlite:///"))
             for each in source.parent.glob(f"{source.name}*"):
                 shutil.copy(each, f"{self.path}-{each.name}")
 
     def back_up(self):
-        """Back up the experiment, and look whether everything is there."""
+        """Back up the experiment, and check that nothing is missing."""
         known = self.experiment.counts()
         backup = self.path.with_suffix(".db")
         backup.unlink(missing_ok=True)

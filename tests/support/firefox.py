@@ -15,7 +15,7 @@ from typing import Any
 
 from support.browser import FIREFOX
 
-#: seconds until something must have happened
+#: seconds to wait for something to happen
 SOON = 30.0
 #: key of an element in answers, as WebDriver has it
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"

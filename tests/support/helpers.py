@@ -1,4 +1,4 @@
-"""Shared by several test files."""
+"""Policies, features and small tools that many tests use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LETTERS = pandas.DataFrame(FEATURES, index=list("abcdef"))
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 every_policy = pytest.mark.parametrize("name", list(CATALOG))
-#: options of RoLF-Bayes with which decisions are drawn, with chances that are known exactly
+#: options with which RoLF-Bayes draws its decisions, with probabilities that are known exactly
 DRAWING = [
     ("rolf-bayes", {"explore": 0.05}),
     ("rolf-bayes", {"explore": 0.2, "horizon": 100}),
@@ -40,7 +40,7 @@ DRAWING = [
 every_drawing = pytest.mark.parametrize(
     ("name", "options"), DRAWING, ids=lambda value: str(value).replace(" ", "")
 )
-#: rewards between 0 and 1, such as clicks, are all that these take
+#: policies that take only rewards between 0 and 1, such as clicks
 CLICKS = ("kl-ucb", "beta-ts")
 
 
@@ -54,13 +54,13 @@ def takes(name, option):
 
 
 def in_threads(function, *arguments):
-    """What a function returns for each argument, in a thread of its own."""
+    """What a function returns for each argument, called in as many threads."""
     with ThreadPoolExecutor(len(arguments)) as threads:
         return list(threads.map(function, arguments))
 
 
 def in_processes(function, *arguments):
-    """Call a function with each tuple of arguments, at the same time, in processes."""
+    """Call a function with each tuple of arguments in a process of its own, all at once."""
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=function, args=each) for each in arguments]
     for worker in workers:
@@ -78,7 +78,7 @@ def all_moments(grid, components):
 
 
 def count_appends(experiment, monkeypatch):
-    """The sizes of the writes from now on."""
+    """Sizes of the writes from here on; the list grows."""
     sizes = []
     append = experiment.synced.store.append
 

@@ -1,4 +1,4 @@
-"""A proxy in front of a service that loses requests and answers as it is told."""
+"""A proxy in front of a service that loses requests and answers on demand."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import threading
 from collections import deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-#: what happens to a request: lost before the service gets it, or its answer is lost
+#: a request is lost before the service gets it, or its answer is lost
 BEFORE, AFTER = "before", "after"
 
 
 class Proxy:
     """Forwards requests, except where ``faults`` says otherwise for the next one.
 
-    A fault is BEFORE, AFTER, None for a request that goes well, or an answer that the proxy gives
-    itself: a status, headers and perhaps a body. ``seen`` has the method, path and headers of every
-    request.
+    A fault is BEFORE, AFTER, None to let the request through, or a reply of the proxy's own: a
+    status, headers and possibly a body. ``seen`` has the method, path and headers of every request.
     """
 
     def __init__(self, port):

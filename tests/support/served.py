@@ -1,4 +1,4 @@
-"""Services for the tests: in this process, or as a process of their own."""
+"""Services for tests: in a thread of this process, or in a process of their own."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_key(url, scope="admin", experiment=None):
 
 
 class Client(httpx.Client):
-    """A client with a key; ``as_`` gives one with another."""
+    """A client with a key; ``as_`` returns one with another key."""
 
     def __init__(self, url, key=None, **more):
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -79,7 +79,7 @@ class Client(httpx.Client):
 
 @contextlib.contextmanager
 def service(kind="sqlite", url=None, **settings):
-    """A client of a service in a thread of this process, with a key for everything."""
+    """A client of a service in a thread of this process, with a key that may do everything."""
     url = url or make_url(kind)
     settings = Settings(storage=url, port=0, **settings)
     app = create_app(settings)
@@ -97,7 +97,7 @@ def service(kind="sqlite", url=None, **settings):
 
 
 def problem(answer, status, slug):
-    """Check that an answer is a problem of this kind, and return it."""
+    """Check that an answer is an API problem of this kind, and return it."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     data = answer.json()
@@ -133,7 +133,7 @@ class Process:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def stop(self):
-        """End it as systemd does; returns the exit code."""
+        """Stop it as systemd does; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=30)
 
@@ -148,7 +148,7 @@ class Process:
 
 
 def wait_until(condition, seconds=10.0):
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"

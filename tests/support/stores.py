@@ -19,7 +19,7 @@ _schemas = itertools.count()
 
 
 def quick_folder(prefix):
-    """A folder in memory if possible: most tests do not depend on syncing to a real disk."""
+    """A folder in memory if possible: few tests need a real disk."""
     fast = Path("/dev/shm")
     parent = fast if fast.is_dir() and os.access(fast, os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
@@ -64,7 +64,7 @@ def make_url(kind):
 
 
 class Restarts:
-    """A server of PostgreSQL that crashes from time to time; nothing for SQLite."""
+    """A PostgreSQL server to crash now and then; for SQLite there is nothing to crash."""
 
     def __init__(self, kind):
         self.server = start_server() if kind == "postgresql" else None

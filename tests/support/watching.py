@@ -1,4 +1,4 @@
-"""The service in a process of its own, with experiments to be watched in a browser."""
+"""A service in a process of its own, with experiments to watch in a browser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pandas as pd
 import rolf
 
 ROLF = [sys.executable, "-c", "from rolf.cli import main; main()"]
-#: milliseconds until something must have happened
+#: milliseconds to wait for something to happen
 SOON = 20_000
 NASTY = "<img src=x onerror=alert(1)>"
 BIG, SMALL, PRICES = "headlines of the day", "buttons", "prices"
@@ -66,7 +66,7 @@ def play(experiment, rounds, rng, told=1.0):
 
 
 def make_experiments(url):
-    """One with a thousand arms, one with three, of which one is retired, and one with numbers."""
+    """One has a thousand arms, one has three (one of them retired), and one has numbers as arms."""
     rng = np.random.default_rng(0)
     names = {
         BIG: [NASTY, "The END", *(f"headline {number}" for number in range(998))],

@@ -26,7 +26,8 @@ from numba.core import cgutils
 from numba.core.codegen import CPUCodegen, JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.event import Event, Listener, install_listener
-from numba.core.types import Array, BaseTuple
+from numba.core.types import Array
+from numba.core.types.containers import BaseTuple
 from numba.extending import intrinsic
 
 #: the versions of Numba that this file has been tried with

@@ -145,7 +145,7 @@ def test_the_log_of_an_experiment_has_the_chances_that_decisions_had(options):
     handles = [created, rolf.open_experiment(url, "x")]
     for turn in range(30):
         handle, available = handles[turn % 2], SUBSETS[turn % 4]
-        for decision in handle.ask_many(n=1 + turn % 3, available=available):
+        for decision in handle.ask_many(1 + turn % 3, available=available):
             said[decision.id], offered[decision.id] = decision.probability, available
             if turn % 5:
                 reward = reward_of(handle.synced.replica.policy, decision.arm, 0.1 * (turn % 7))
