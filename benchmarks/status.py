@@ -41,9 +41,9 @@ def stand_in(name: str, arms: int, size: int, rewards: int) -> Any:
         policy = cls(features, seed=0)
     if name != "rolf-lasso":  # it would solve for hours, and its status reads an array
         policy.learn(chosen, values)
-    moments = RewardTotals(arms)
+    totals = RewardTotals(arms)
     for arm, value in zip(chosen.tolist(), values.tolist(), strict=True):
-        moments.add(arm, value)
+        totals.add(arm, value)
     counts = np.bincount(chosen, minlength=arms).tolist()
     return SimpleNamespace(
         policy=policy,
@@ -55,7 +55,7 @@ def stand_in(name: str, arms: int, size: int, rewards: int) -> Any:
         history=[0] * arms,
         past_sums=[0.0] * arms,
         defaults=0,
-        moments=moments,
+        totals=totals,
     )
 
 

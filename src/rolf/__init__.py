@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from rolf.errors import RolfError, RolfWarning
     from rolf.evaluation.replay import replay
     from rolf.evaluation.result import Evaluation
-    from rolf.experiments.database import delete_experiment, list_experiments, open_experiment
+    from rolf.experiments.database import Database, open_experiment
     from rolf.experiments.experiment import Experiment
+    from rolf.experiments.log.decisions import LoggedDecision
+    from rolf.experiments.status.pending import Pending
     from rolf.experiments.status.result import Status
-    from rolf.experiments.transfer.backup import backup, restore
     from rolf.logs.log import Log, read_log
     from rolf.policies.policy import Policy
     from rolf.policies.registry import policy_class, policy_classes
@@ -49,6 +50,7 @@ _HOMES = {
     "Augmentation": "rolf.augment",
     "BetaTS": "rolf.policies.rivals.beta_ts",
     "DRLasso": "rolf.policies.rivals.drlasso",
+    "Database": "rolf.experiments.database",
     "Decision": "rolf.types",
     "Evaluation": "rolf.evaluation.result",
     "Experiment": "rolf.experiments.experiment",
@@ -57,6 +59,8 @@ _HOMES = {
     "LinUCB": "rolf.policies.rivals.linucb",
     "LinUCBVarying": "rolf.policies.rivals.linucb_varying",
     "Log": "rolf.logs.log",
+    "LoggedDecision": "rolf.experiments.log.decisions",
+    "Pending": "rolf.experiments.status.pending",
     "Policy": "rolf.policies.policy",
     "RemoteExperiment": "rolf.client.experiment",
     "Result": "rolf.simulation.result",
@@ -70,12 +74,9 @@ _HOMES = {
     "Service": "rolf.client.connect",
     "Status": "rolf.experiments.status.result",
     "Sweep": "rolf.sweeps.result",
-    "backup": "rolf.experiments.transfer.backup",
     "connect": "rolf.client.connect",
-    "delete_experiment": "rolf.experiments.database",
     "diagnosis": "rolf.diagnosis",
     "environments": "rolf.environments",
-    "list_experiments": "rolf.experiments.database",
     "load_result": "rolf.simulation.result",
     "load_sweep": "rolf.sweeps.result",
     "open_experiment": "rolf.experiments.database",
@@ -85,7 +86,6 @@ _HOMES = {
     "read_arms": "rolf.arms.reading",
     "read_log": "rolf.logs.log",
     "replay": "rolf.evaluation.replay",
-    "restore": "rolf.experiments.transfer.backup",
     "simulate": "rolf.simulation.simulate",
     "sweep": "rolf.sweeps.run",
     "testing": "rolf.testing",
@@ -100,6 +100,7 @@ __all__ = [
     "Augmentation",
     "BetaTS",
     "DRLasso",
+    "Database",
     "Decision",
     "Evaluation",
     "Experiment",
@@ -107,6 +108,8 @@ __all__ = [
     "LinUCB",
     "LinUCBVarying",
     "Log",
+    "LoggedDecision",
+    "Pending",
     "Policy",
     "RemoteExperiment",
     "Result",
@@ -121,12 +124,9 @@ __all__ = [
     "Status",
     "Sweep",
     "__version__",
-    "backup",
     "connect",
-    "delete_experiment",
     "diagnosis",
     "environments",
-    "list_experiments",
     "load_result",
     "load_sweep",
     "open_experiment",
@@ -136,7 +136,6 @@ __all__ = [
     "read_arms",
     "read_log",
     "replay",
-    "restore",
     "simulate",
     "sweep",
     "theory",

@@ -70,7 +70,7 @@ def test_a_whole_experiment(files, tmp_path, policy):
         for one, other in zip(again["arms"], status["arms"], strict=True):
             assert (one["arm"], one["history"]) == (other["arm"], other["told"])
             assert one["estimate"] == pytest.approx(other["estimate"])
-    assert rolf.list_experiments(url) == ["ads", "csv", "parquet"]
+    assert rolf.Database(url).names() == ["ads", "csv", "parquet"]
 
 
 def test_features_of_the_round(files, tmp_path):

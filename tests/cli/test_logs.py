@@ -136,7 +136,7 @@ def test_experiments_that_do_not_fit(files):
     words = ("--features", items, "--policy", "rolf-varying")
     with pytest.raises(InvalidArgument, match="features that each past round had"):
         run("import", url, "varying", clicks, *COLUMNS, *words, ok=False)
-    assert rolf.list_experiments(url) == ["shop"]
+    assert rolf.Database(url).names() == ["shop"]
 
 
 def test_a_reward_is_corrected(files):

@@ -69,7 +69,7 @@ def test_options_of_another_policy_are_refused():
     url = make_url("memory")
     with pytest.raises(InvalidArgument, match="got 'p', wanted an option of rolf-bayes"):
         rolf.open_experiment(url, "one", features=FEATURES, options={"p": 0.7})
-    assert rolf.list_experiments(url) == []
+    assert rolf.Database(url).names() == []
 
 
 def test_features_of_a_round_need_a_policy_that_takes_them(url):

@@ -13,7 +13,7 @@ import pytest
 
 import rolf
 from rolf.errors import ServiceUnavailable
-from rolf.experiments.storage.rows import DECISION, REWARD
+from rolf.experiments.storage.rows import DECISION, IDEMPOTENCY, REWARD
 from rolf.testing.experiments import current_state, folded_state, roster_of, rows_of
 from rolf.testing.service import RunningService
 from support.stores import Restarts

@@ -204,7 +204,7 @@ def test_missing_cells_can_be_refused(products, url):
         "€ in every row",
         "  Farbe: nothing in rows 10, 23; wanted a category in every row",
     ]
-    assert rolf.list_experiments(url) == []
+    assert rolf.Database(url).names() == []
     with pytest.raises(InvalidTable):
         rolf.open_experiment(url, "x", features=products, missing="error")
     with pytest.raises(InvalidArgument, match="missing: got 'no'"):

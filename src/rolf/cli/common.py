@@ -71,7 +71,7 @@ def open_existing(url: str, name: str) -> Experiment:
     try:
         return rolf.open_experiment(url, name)
     except UnknownExperiment:
-        known = rolf.list_experiments(url)
+        known = rolf.Database(url).names()
         there = f"there are {listed(known, 20)}" if known else "this database has none"
         raise UnknownExperiment(f"no experiment is called {name!r}; {there}") from None
 

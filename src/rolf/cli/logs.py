@@ -127,7 +127,7 @@ def _learn(
     import rolf
     from rolf.experiments.database import create_from_file
 
-    if arms is not None and name not in rolf.list_experiments(url):
+    if arms is not None and name not in rolf.Database(url).names():
         return create_from_file(url, name, log, arm, reward, features=arms, **settings, **options)
     if arms is None:
         open_existing(url, name).close()  # raises an error that lists the known ones

@@ -26,7 +26,13 @@ from rolf.experiments.log.synced import SyncedReplica
 from rolf.experiments.roster import Roster
 from rolf.experiments.status.make import status_of, view_of
 from rolf.experiments.status.pending import LATEST, Pending, find_pending
-from rolf.experiments.status.result import ArmRecord, Counts, Status, arm_records
+from rolf.experiments.status.result import (
+    ArmRecord,
+    Counts,
+    ExperimentSummary,
+    Status,
+    arm_records,
+)
 from rolf.experiments.status.timeline import read_outcomes
 from rolf.experiments.storage.contract import log_rows
 from rolf.experiments.storage.rows import Record, Row
@@ -455,6 +461,17 @@ class Experiment:
             view = view_of(replica, replica.policy.round_features(features, context))
             arms = None if available is None else replica.roster.active_among(available)
         return status_of(self.name, view, level=level, available=arms, draws=draws)
+
+    def summary(self) -> ExperimentSummary:
+        """The experiment in a few numbers, as lists show it."""
+        with self.current() as replica:
+            asked, told, roster = sum(replica.asked), sum(replica.told), replica.roster
+            pending = asked - told - replica.defaults
+        record = self.record
+        active = sum(roster.active)
+        return ExperimentSummary(
+            record.name, record.policy, record.created, roster.paused, active, asked, told, pending
+        )
 
     def counts(self) -> Counts:
         """How many decisions were made and how many rewards told, without any estimates."""

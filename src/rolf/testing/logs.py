@@ -155,15 +155,15 @@ class LogContract:
         waiting = experiment.ask()
         create_experiment(url, "two").ask()
         experiment.backup(tmp_path / "one.db")
-        names = rolf.backup(url, tmp_path / "all.db")
+        names = rolf.Database(url).backup(tmp_path / "all.db")
         assert names == ["one", "two"]
         with pytest.raises(InvalidArgument, match="does not exist yet"):
-            rolf.backup(url, tmp_path / "all.db")
+            rolf.Database(url).backup(tmp_path / "all.db")
         before, rows = current_state(experiment), rows_of(experiment)
         with pytest.raises(DifferentExperiment, match="'one', 'two'"):
-            rolf.restore(tmp_path / "all.db", url)
+            rolf.Database(url).restore(tmp_path / "all.db")
         experiment.delete(confirm="one")
-        assert rolf.restore(tmp_path / "all.db", url, ["one"]) == ["one"]
+        assert rolf.Database(url).restore(tmp_path / "all.db", ["one"]) == ["one"]
         again = rolf.open_experiment(url, "one")
         assert rows_of(again) == rows
         assert current_state(again) == before
@@ -171,10 +171,10 @@ class LogContract:
         alone = rolf.open_experiment(f"sqlite:///{tmp_path}/one.db", "one")
         assert rows_of(alone) == rows
         with pytest.raises(UnknownExperiment, match="'three'"):
-            rolf.restore(tmp_path / "all.db", url, ["three"])
+            rolf.Database(url).restore(tmp_path / "all.db", ["three"])
         with pytest.raises(UnknownExperiment, match="'three'"):
-            rolf.backup(url, tmp_path / "three.db", ["three"])
-        assert rolf.list_experiments(url) == ["one", "two"]
+            rolf.Database(url).backup(tmp_path / "three.db", ["three"])
+        assert rolf.Database(url).names() == ["one", "two"]
         assert sorted(each.name for each in tmp_path.iterdir() if "-" not in each.name) == [
             "all.db",
             "one.db",

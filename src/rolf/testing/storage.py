@@ -172,7 +172,7 @@ class StorageContract(LogContract):
     def test_experiments_are_found_by_name(self, url: str) -> None:
         create_experiment(url, "b").close()
         create_experiment(url, "a").close()
-        assert rolf.list_experiments(url) == ["a", "b"]
+        assert rolf.Database(url).names() == ["a", "b"]
         with pytest.raises(UnknownExperiment, match="'c'"):
             rolf.open_experiment(url, "c")
         one = rolf.open_experiment(url, "a")
@@ -181,7 +181,7 @@ class StorageContract(LogContract):
         with pytest.raises(InvalidArgument, match="confirm"):
             one.delete(confirm="b")
         one.delete(confirm="a")
-        assert rolf.list_experiments(url) == ["b"]
+        assert rolf.Database(url).names() == ["b"]
         with pytest.raises(UnknownExperiment, match="deleted"):
             two.ask()
         with pytest.raises(UnknownExperiment, match="deleted"):

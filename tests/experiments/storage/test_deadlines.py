@@ -66,7 +66,7 @@ def test_every_call_ends(server):
         "retire": lambda: experiment.retire_arms([0]),
         "delete": lambda: experiment.delete(confirm="calls"),
         "open": lambda: rolf.open_experiment(server.url, "calls", timeout=0.5),
-        "list": lambda: rolf.list_experiments(server.url),
+        "list": lambda: rolf.Database(server.url).names(),
     }
     os.environ["ROLF_STORAGE_TIMEOUT"] = "0.5"
     try:

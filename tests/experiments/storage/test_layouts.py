@@ -30,7 +30,7 @@ def make_old(path):
 def test_a_file_of_an_older_version_opens(path):
     make_old(path)
     url = f"sqlite:///{path}"
-    assert rolf.list_experiments(url) == ["old"]
+    assert rolf.Database(url).names() == ["old"]
     experiment = rolf.open_experiment(url, "old")
     status = experiment.status()
     assert (status.asked, status.told, status.pending) == (2, 1, 1)

@@ -50,7 +50,7 @@ def test_a_package_adds_a_store_by_an_entry_point(monkeypatch):
     monkeypatch.setattr(metadata, "entry_points", entry_points)
     create_experiment("elsewhere://a").ask()
     assert rolf.open_experiment("elsewhere://a", "one").status().asked == 1
-    assert rolf.list_experiments("elsewhere://b") == []
+    assert rolf.Database("elsewhere://b").names() == []
     create_experiment("elsewhere://b")
     with pytest.raises(InvalidArgument, match="url"):
         create_experiment("nowhere://a")

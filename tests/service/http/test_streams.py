@@ -62,8 +62,8 @@ def test_a_log_of_an_experiment_that_is_deleted_meanwhile(monkeypatch, caplog, n
                 delete()
 
     def delete():
-        if name in rolf.list_experiments(url):
-            rolf.delete_experiment(url, name, confirm=name)
+        if name in rolf.Database(url).names():
+            rolf.Database(url).delete(name, confirm=name)
 
     monkeypatch.setattr("rolf.service.routes.log.stream_log", deleted_after)
     with service(url=url) as client:
