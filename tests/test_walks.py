@@ -11,8 +11,8 @@ LIMITS = {
     "simulate": (32, 300),
     "policy.ask": (6, 9),
     "policy.tell": (3, 2),
-    "experiment.ask": (19, 58),
-    "experiment.tell": (16, 32),
+    "experiment.ask": (14, 33),
+    "experiment.tell": (14, 26),
     "POST .../ask": (31, 92),
     "a CSV of arms": (8, 193),
     "reproduce": (62, None),
@@ -27,14 +27,7 @@ UPWARDS = {
 #: circles that are left, to be taken apart
 LEFT = {
     "simulate": ["parallel/backends.py parallel/clusters.py parallel/dispatch.py"],
-    "experiment.ask": [
-        "experiments/asking.py experiments/experiment.py experiments/log/synced.py "
-        "experiments/together.py"
-    ],
-    "experiment.tell": ["experiments/experiment.py experiments/together.py"],
     "POST .../ask": [
-        "experiments/asking.py experiments/experiment.py experiments/log/synced.py "
-        "experiments/together.py",
         "service/batching.py service/dependencies.py service/http/compression.py "
         "service/http/middleware.py service/open_experiments.py service/routes/decisions.py",
     ],

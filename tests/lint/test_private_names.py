@@ -29,12 +29,11 @@ LEFT = Counter(
     {
         "client": 1,
         "evaluation": 2,
-        "experiments": 39,
         "parallel": 1,
         "policies": 32,
         "service": 6,
         "simulation": 2,
-        "testing": 35,
+        "testing": 1,
     }
 )
 

@@ -105,8 +105,8 @@ def write(log: SyncedReplica, asks: Sequence[Ask], tells: Sequence[Tell]) -> Non
 
     What is wrong with one of them is its own error. Rewards are those that ``checked`` gives.
     """
-    told = _combined(tells)
-    rows = rewards.recent_rows(log, told, log.now()) if asks else []
+    told = _combined(tells) if tells else {}
+    rows = rewards.recent_rows(log, told, log.now()) if asks and told else []
     if tells and not rows:
         _record(log, tells)
     if asks and _decide_all(log, asks, rows):
@@ -121,7 +121,7 @@ def write(log: SyncedReplica, asks: Sequence[Ask], tells: Sequence[Tell]) -> Non
 def _decide_all(log: SyncedReplica, asks: Sequence[Ask], told: Sequence[Row]) -> bool:
     """Decide for all, one after the other; whether the rewards ``told`` were written with the
     first decisions."""
-    caught_up = rewards.give_defaults(log)
+    caught_up = log.record.reward_after is None or rewards.give_defaults(log)
     written = False
     while unfinished := [ask for ask in asks if ask.unfinished]:
         written |= _decide_some(log, unfinished, told)
@@ -218,7 +218,7 @@ def _chosen(replica: Replica, ask: Ask, number: int, most: int, now: float) -> l
         slate_size(ask.count, positions.size + len(ask.chosen))
     features = replica.policy.round_features(ask.features, ask.context)
     details = replica.details_of(features, ask.context)
-    if ask.request is None:
+    if ask.request is None and wanted > 1:
         wanted = min(part_size(len(details or "")), wanted, most)
     numbers = range(number, number + wanted)
     return replica.decide(numbers, Round(positions, features), details, now, ask.distinct)

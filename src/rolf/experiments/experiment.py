@@ -121,7 +121,7 @@ class Experiment:
 
         What is wrong with one of them is its own error; if the database fails, it is that of all.
         """
-        good = batch.checked(self.synced, tells)
+        good = batch.checked(self.synced, tells) if tells else []
         if not asks and not good:
             return
         try:

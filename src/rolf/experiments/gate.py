@@ -29,10 +29,8 @@ class Gate:
         self._lock.acquire()
         try:
             self.check_open()
-            if self._unfinished:
+            if self._unfinished or self._log.store.reconnects != self._log.reconnects:
                 self._log.fold()
-            else:
-                self._log.fold_if_reconnected()
             self._unfinished = True
         except BaseException:
             self._lock.release()

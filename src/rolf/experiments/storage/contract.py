@@ -26,7 +26,7 @@ from __future__ import annotations
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rolf.errors import StorageError, StorageUnavailable, UnknownExperiment, UnusableStorage
@@ -61,14 +61,10 @@ class Store(ABC):
     Every method raises errors of ``rolf.errors`` only. Several threads may share a store.
     """
 
-    @property
-    def reconnects(self) -> int:
-        """How many times a lost connection was restored: rows read before may be gone."""
-        return 0
-
-    def now(self) -> float:
-        """Seconds since 1970, by the database's clock."""
-        return time.time()
+    #: how many times a lost connection was restored: rows read before may be gone
+    reconnects: int = 0
+    #: seconds since 1970, by the database's clock
+    now: Callable[[], float] = staticmethod(time.time)
 
     # --- logs ---
 

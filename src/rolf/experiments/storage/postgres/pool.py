@@ -274,6 +274,13 @@ class Pool:
             self._ahead, self._read_clock_at = now - (before + after) / 2.0, after
         return clock.monotonic() + self._ahead
 
+    def start_over(self) -> list[Connection | None]:
+        """Leave all connections to the process that this one was forked from."""
+        inherited = [*self._idle, *self._busy.values()]
+        self._idle, self._busy, self._kept = [], {}, set()
+        self._returned, self._waiting = threading.Condition(self._lock), 0
+        return inherited
+
     def close(self) -> None:
         for connection in self._idle:
             connection.close()
@@ -311,9 +318,7 @@ class Pools:
     def after_fork(self, in_child: bool) -> None:
         if in_child:
             for pool in self._open.values():
-                self._inherited += [*pool._idle, *pool._busy.values()]
-                pool._idle, pool._busy, pool._kept = [], {}, set()
-                pool._returned, pool._waiting = threading.Condition(self.lock), 0
+                self._inherited += pool.start_over()
         self.lock.release()
 
 

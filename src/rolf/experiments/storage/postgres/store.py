@@ -54,7 +54,7 @@ class PostgresStore(SQLStore):
             raise
 
     @property
-    def reconnects(self) -> int:
+    def reconnects(self) -> int:  # type: ignore[override]
         return self._pool.reconnects
 
     def now(self) -> float:
