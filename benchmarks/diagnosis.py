@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.diagnosis import IGNORE, ROLF, TRUST, UNKNOWN, diagnose
+import rolf
+from rolf.diagnosis.diagnose import IGNORE, ROLF, TRUST, UNKNOWN
 from rolf.environments.problem import Problem
 from rolf.policies.registry import policy_class, policy_classes
 from rolf.simulation.loop import play_policy, ready_loop
@@ -114,7 +115,7 @@ def measure(
             continue
         problem = draw_problem(np.random.default_rng(seed), share, rate, sparse)
         arms, rewards = play(policy, problem, length, seed)
-        found = diagnose(problem.features, arms, rewards, level=LEVEL)
+        found = rolf.diagnose(rolf.Log(arms, None, rewards), problem.features, level=LEVEL)
         low, high = (found.share.low, found.share.high) if found.share else (0.0, 1.0)
         out.append(Outcome(policy, rate, share, length, low, high, found.verdict))
     return out

@@ -9,7 +9,7 @@ system whose chances change all the time. Then, each in a process of its own and
 * read: PyArrow reads the columns arm, probability and reward as they are, and adds the numbers up;
 * codes: the same, but the names of the arms come as codes, which is the fastest way to read them;
 * replay: ``rolf.replay`` of a rule by ips, snips and dr;
-* diagnose: ``rolf.diagnosis.diagnose_log``;
+* diagnose: ``rolf.diagnose``;
 * import: ``rolf import`` of the log by a new experiment.
 
 Times are the best of several turns, in the same process after a first call that loads libraries.
@@ -103,7 +103,7 @@ def replay(folder: Path) -> None:
 def diagnose(folder: Path) -> None:
     import rolf
 
-    rolf.diagnosis.diagnose_log(folder / "arms.csv", folder / "log")
+    rolf.diagnose(folder / "log", folder / "arms.csv")
 
 
 def import_log(folder: Path) -> None:

@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rolf import diagnosis, environments, parallel, theory
+    from rolf import environments, parallel, theory
     from rolf.arms.reading import read_arms
     from rolf.augment import Augmentation
     from rolf.client.connect import Service, connect
     from rolf.client.experiment import RemoteExperiment
+    from rolf.diagnosis.diagnose import diagnose
+    from rolf.diagnosis.result import Diagnosis
     from rolf.errors import RolfError, RolfWarning
     from rolf.evaluation.replay import replay
     from rolf.evaluation.result import Evaluation
@@ -52,6 +54,7 @@ _HOMES = {
     "DRLasso": "rolf.policies.rivals.drlasso",
     "Database": "rolf.experiments.database",
     "Decision": "rolf.types",
+    "Diagnosis": "rolf.diagnosis.result",
     "Evaluation": "rolf.evaluation.result",
     "Experiment": "rolf.experiments.experiment",
     "KLUCB": "rolf.policies.rivals.kl_ucb",
@@ -75,7 +78,7 @@ _HOMES = {
     "Status": "rolf.experiments.status.result",
     "Sweep": "rolf.sweeps.result",
     "connect": "rolf.client.connect",
-    "diagnosis": "rolf.diagnosis",
+    "diagnose": "rolf.diagnosis.diagnose",
     "environments": "rolf.environments",
     "load_result": "rolf.simulation.result",
     "load_sweep": "rolf.sweeps.result",
@@ -102,6 +105,7 @@ __all__ = [
     "DRLasso",
     "Database",
     "Decision",
+    "Diagnosis",
     "Evaluation",
     "Experiment",
     "LinTS",
@@ -125,7 +129,7 @@ __all__ = [
     "Sweep",
     "__version__",
     "connect",
-    "diagnosis",
+    "diagnose",
     "environments",
     "load_result",
     "load_sweep",

@@ -10,8 +10,8 @@ import pytest
 
 import rolf
 from rolf.arms.reading import read_arms
-from rolf.diagnosis import diagnose
 from support.commands import invoke
+from support.diagnosing import diagnose
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ from support.commands import invoke
         ({"features": [[1.0]]}, "features"),
         ({"features": [[1.0], [np.nan]]}, "features"),
         ({"features": "x"}, "features"),
-        ({"arms": [0, 1, 2]}, "arms"),
-        ({"arms": [0, 1]}, "arms"),
+        ({"arms": [0, 1, 2]}, "features"),
+        ({"arms": [0, 1]}, "rewards"),
         ({"arms": "abc"}, "arms"),
         ({"arms": 3}, "arms"),
         ({"rewards": [1.0, "x", 2.0]}, "rewards"),
@@ -137,7 +137,7 @@ def test_features_are_read_as_by_the_other_commands(files, kind):
         (("log.csv", "gap.csv", "--missing", "error"), "gap.csv: size: got 'nothing in row 3'"),
         (("log.csv", "gap.csv", "--missing", "no"), "--missing: got 'no'"),
         (("log.csv", "twice.csv"), "twice.csv: item: got '100 twice, in rows 2, 3'"),
-        (("log.csv", "items.csv", "--reward", "word"), "log.csv: word: got \"'x' in row 2\""),
+        (("log.csv", "items.csv", "--reward", "word"), "log.csv: word: got \"'x' in row 2, 3"),
         (("log.csv", "few.csv"), "log.csv: arm: got \"'102' in row 42\""),
         (("log.csv", "thin.csv"), "at least one feature"),
         (("empty.csv", "items.csv"), "empty.csv"),

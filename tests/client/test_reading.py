@@ -13,7 +13,7 @@ import pandas
 import pytest
 
 import rolf
-from rolf.diagnosis import Diagnosis, diagnose
+from rolf.diagnosis.result import Diagnosis
 from rolf.errors import (
     ExperimentError,
     InvalidArgument,
@@ -22,6 +22,7 @@ from rolf.errors import (
     UnknownExperiment,
 )
 from rolf.experiments.status.pending import Pending
+from support.diagnosing import diagnose
 from support.proxies import BEFORE
 
 NAMED = pandas.DataFrame(

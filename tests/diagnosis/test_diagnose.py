@@ -14,9 +14,11 @@ import pytest
 from scipy import stats
 
 import rolf
-from rolf.diagnosis import IGNORE, ROLF, TRUST, UNKNOWN, Share, diagnose
 from rolf.diagnosis import lack_of_fit as parts
+from rolf.diagnosis.diagnose import IGNORE, ROLF, TRUST, UNKNOWN
 from rolf.diagnosis.evidence import Evidence
+from rolf.diagnosis.result import Share
+from support.diagnosing import diagnose
 
 SETS = 1000
 LOW, HIGH = stats.binom.ppf([0.0015, 0.9985], SETS, 0.05)
@@ -49,7 +51,7 @@ def p_values(rng, features, means, counts, kind="normal", sets=SETS):
     pairs = []
     for _ in range(sets):
         arms, rewards = draw(rng, means, counts, kind)
-        moments = Evidence.of(arms, rewards, len(means), float(rewards.mean())).moments()
+        moments = Evidence.of(arms, rewards, len(means), float(rewards.mean())).summary()
         test = parts.lack_of_fit(columns, moments)
         pairs.append((test.p_value, test.robust_p_value))
     return np.array(pairs)

@@ -11,7 +11,7 @@ from rolf.diagnosis.evidence import Evidence
 
 
 def moments_of(arms, rewards, count):
-    return Evidence.of(arms, rewards, count, float(rewards.mean())).moments()
+    return Evidence.of(arms, rewards, count, float(rewards.mean())).summary()
 
 
 def prepared(rng, arms, size, share, counts, kind="normal"):

@@ -9,9 +9,10 @@ from scipy import optimize
 import rolf
 from diagnosis.test_diagnose import draw, problem, ranked
 from diagnosis.test_lack_of_fit import moments_of
-from rolf.diagnosis import IGNORE, ROLF, TRUST, UNKNOWN, diagnose
 from rolf.diagnosis import posterior as share
+from rolf.diagnosis.diagnose import IGNORE, ROLF, TRUST, UNKNOWN
 from rolf.diagnosis.lack_of_fit import design, noise_of
+from support.diagnosing import diagnose
 
 # --- against direct algebra ----------------------------------------------------------------------
 
@@ -243,7 +244,7 @@ def test_arms_without_rewards_and_more_features_than_arms():
         assert diagnosis.verdict == UNKNOWN
         assert (diagnosis.share.low, diagnosis.share.high) == (0.0, 1.0)
         assert diagnosis.arms[1].latent_stderr > 0.0
-        assert diagnosis.arms[1].chance < 0.9
+        assert diagnosis.arms[1].probability < 0.9
 
 
 @pytest.mark.parametrize(("truth", "verdict"), [(0.0, IGNORE), (0.5, ROLF), (1.0, TRUST)])

@@ -10,8 +10,9 @@ import pandas
 import pytest
 
 import rolf
-from rolf.diagnosis import ROLF, diagnose, diagnose_log
+from rolf.diagnosis.diagnose import ROLF
 from rolf.diagnosis.evidence import Evidence
+from support.diagnosing import diagnose
 from support.served import service
 
 ARMS = 12
@@ -92,7 +93,7 @@ def test_parts_of_a_log_may_have_rewards_of_different_sizes(tmp_path, sizes):
     for place, part in enumerate((frame[:half], frame[half:])):
         part.to_parquet(tmp_path / f"{place}.parquet")
     expected = diagnose(features, arms, rewards)
-    found = diagnose_log(features, tmp_path, progress=False)
+    found = rolf.diagnose(tmp_path, features, progress=False)
     size = max(sizes)
     assert close(in_unit(found, size), in_unit(expected, size), 1e-6)
 

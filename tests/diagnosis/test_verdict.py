@@ -11,10 +11,11 @@ import pytest
 from scipy import stats
 
 import rolf
-from rolf.diagnosis import IGNORE, ROLF, TRUST, UNKNOWN, ArmPart, Diagnosis, Share, diagnose
-from rolf.diagnosis.evidence import Chances
+from rolf.diagnosis.diagnose import IGNORE, ROLF, TRUST, UNKNOWN, verdict_of, wilson
+from rolf.diagnosis.evidence import ProbabilityRange
 from rolf.diagnosis.lack_of_fit import LackOfFit
-from rolf.diagnosis.verdict import verdict_of, wilson
+from rolf.diagnosis.result import ArmDiagnosis, Diagnosis, Share
+from support.diagnosing import diagnose
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_arms_that_do_not_differ_are_the_reason():
     ],
 )
 def test_what_chances_say_about_how_arms_were_chosen(arms, chances, random):
-    assert Chances.of(np.array(arms), np.array(chances), 3).at_random is random
+    assert ProbabilityRange.of(np.array(arms), np.array(chances), 3).at_random is random
     rewards = [1.0, 2.5, 3.0, 4.0]
     diagnosis = diagnose([[0.0], [1.0], [2.0]], arms, rewards, probabilities=chances)
     assert diagnosis.randomised is random
@@ -136,7 +137,7 @@ def diagnosis_of(parts, level=0.95, **numbers):
 
 
 def part(arm, latent=0.75, stderr=0.25, chance=0.99):
-    return ArmPart(arm, 10, 2.0, 0.5, 1.0, 3.0, 1.0, latent, stderr, 0.9, chance)
+    return ArmDiagnosis(arm, 10, 2.0, 0.5, 1.0, 3.0, 1.0, latent, stderr, 0.9, chance)
 
 
 def test_deviating_arms_are_those_of_the_level_and_the_surest_come_first():
@@ -154,8 +155,8 @@ def test_deviating_arms_are_those_of_the_level_and_the_surest_come_first():
 def test_at_most_ten_deviating_arms_are_listed():
     ten = str(diagnosis_of([part(f"arm-{i}") for i in range(10)])).splitlines()
     assert ten[-11:-9] == [
-        "arm    plays  mean  fit  latent  stderr  chance",
-        "arm-0     10     2    1    0.75    0.25    0.99",
+        "arm    plays  mean  fit  latent  stderr  probability",
+        "arm-0     10     2    1    0.75    0.25         0.99",
     ]
     assert ten[-12] == "arms that deviate from the features:"
     eleven = str(diagnosis_of([part(f"arm-{i}") for i in range(11)])).splitlines()

@@ -20,7 +20,8 @@ from rolf.evaluation.offpolicy import (
 )
 from rolf.evaluation.replay import replay
 from rolf.evaluation.sums import Overlap, Spread, Weights, sums_of
-from rolf.logs.log import Contexts, Log
+from rolf.logs.log import Log
+from rolf.logs.rounds import Contexts
 
 # --- reward models and doubly robust values ------------------------------------------------------
 

@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 import rolf
 from rolf import parallel
 from rolf.cli import app
-from rolf.diagnosis import diagnose, diagnose_log
 from rolf.errors import InvalidArgument, RolfError
 from rolf.evaluation.sums import Spread
 from rolf.experiments.database import create_from_file
@@ -102,12 +101,12 @@ def test_a_folder_is_evaluated_like_the_log_in_memory(tmp_path, varying):
 def test_threads_and_one_after_the_other_give_the_same_bits(tmp_path, monkeypatch):
     folder = cut(table(3000), tmp_path / "log", [1000, 300], row_group_size=200)
     plain = quiet(rolf.replay, folder, FEATURES, ["lints", "ucb"])
-    seen = diagnose_log(FEATURES, folder)
+    seen = rolf.diagnose(folder, FEATURES)
     monkeypatch.setattr(sections, "FEW", 0)
     for jobs in (1, 2, 3, 100):  # the last leave cores idle, which then read ahead
         again = quiet(rolf.replay, folder, FEATURES, ["lints", "ucb"], jobs=jobs)
         assert again.rows == plain.rows
-        assert diagnose_log(FEATURES, folder, jobs=jobs) == seen
+        assert rolf.diagnose(folder, FEATURES, jobs=jobs) == seen
 
 
 def test_parts_are_put_in_order_and_sorted_where_they_overlap(tmp_path):
@@ -155,7 +154,7 @@ def test_columns_of_all_files_are_checked_before_any_row(tmp_path):
     pandas.read_parquet(folder / "part-1.parquet").drop(columns="probability").to_parquet(
         folder / "part-1.parquet"
     )
-    for check in (open_log, lambda path: diagnose_log(FEATURES, path)):
+    for check in (open_log, lambda path: rolf.diagnose(path, FEATURES)):
         with pytest.raises(InvalidArgument, match=r"part-1.parquet: columns: .*probability too"):
             check(folder)
     (tmp_path / "empty").mkdir()
@@ -194,7 +193,7 @@ def test_files_that_say_nothing_of_their_values_are_counted(tmp_path):
         target = tmp_path / "log" / f"{number}.parquet"
         parquet.write_table(pa.Table.from_pandas(rows), target, write_statistics=False)
     log = open_log(tmp_path / "log")
-    assert (log.sizes, log.unrewarded, log.unknown_chances) == ([148, 149], 3, 1)
+    assert (log.sizes, log.unrewarded, log.unknown_probabilities) == ([148, 149], 3, 1)
     with pytest.raises(RolfError, match="no probability for 1 of its decisions"):
         rolf.replay(tmp_path / "log", FEATURES, ["ucb"], estimators=["ips"])
 
@@ -228,11 +227,11 @@ def test_a_folder_is_diagnosed_like_the_log_in_memory(tmp_path, kind):
         frame["reward"] += 1e6 + 1e4 * frame["arm"].str[-1].astype(int)
     if kind == "clicks":
         frame["reward"] = (frame["reward"] > 0.5).astype(float)
-    expected = diagnose(FEATURES, frame["arm"], frame["reward"])
+    expected = rolf.diagnose(zip(frame["arm"], frame["reward"], strict=True), FEATURES)
     frame.loc[1200] = ["unknown, but without a reward", None]
     folder = cut(frame, tmp_path / "log", [500, 9], row_group_size=70)
     steps = []
-    seen = diagnose_log(FEATURES, folder, progress=steps.append)
+    seen = rolf.diagnose(folder, FEATURES, progress=steps.append)
     assert (seen.verdict, seen.rewards, seen.without_reward) == (expected.verdict, 1200, 1)
     assert len(steps) == len(Stream(folder).parts())
     assert seen.share.estimate == pytest.approx(expected.share.estimate, rel=1e-6)
@@ -318,11 +317,10 @@ def test_commands_take_folders_and_backends(tmp_path):
 PEAK = """
 import re, sys, warnings, rolf
 from rolf.experiments.database import create_from_file
-from rolf.diagnosis import diagnose_log
 warnings.simplefilter("ignore")
 log, arms = sys.argv[1] + "/log", sys.argv[1] + "/arms.csv"
 rolf.replay(log, arms, ["lints"], estimators=["ips", "snips", "dr"])
-diagnose_log(arms, log)
+rolf.diagnose(log, arms)
 url = "sqlite:///" + sys.argv[1] + "/e.db"
 create_from_file(url, "e", log, "arm", "reward", features=arms)[0].close()
 with open("/proc/self/status") as file:  # ru_maxrss starts with what the parent had
@@ -365,12 +363,12 @@ def test_parts_are_tasks_of_a_dask_cluster(tmp_path):
     folder = cut(table(4000, varying=True), tmp_path / "log", [1500], row_group_size=500)
     policies = ["lints", "linucb-varying"]
     here = quiet(rolf.replay, folder, FEATURES, policies)
-    seen = diagnose_log(FEATURES, folder)
+    seen = rolf.diagnose(folder, FEATURES)
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster),
     ):
         where = {"backend": "dask", "address": cluster.scheduler_address}
         assert quiet(rolf.replay, folder, FEATURES, policies, **where).rows == here.rows
-        assert diagnose_log(FEATURES, folder, **where) == seen
+        assert rolf.diagnose(folder, FEATURES, **where) == seen
         parallel.shutdown()

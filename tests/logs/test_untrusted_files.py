@@ -22,8 +22,9 @@ from rolf.arms.reading import read_arms
 from rolf.errors import InvalidArgument, RolfError
 from rolf.logs.log import read_log
 from rolf.simulation.result import load_result
-from rolf.tables import files
-from rolf.tables.files import read_table
+from rolf.tables import limits
+from rolf.tables.csv import read_csv
+from rolf.tables.parquet import read_parquet
 from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment
 from support.helpers import FEATURES
@@ -115,11 +116,11 @@ def test_a_small_file_does_not_fill_the_memory(make, tmp_path):
     assert path.stat().st_size < 1_000_000
     script = f"""
         import pyarrow, pyarrow.parquet, resource
-        import rolf.tables.files, rolf.simulation.result
+        import rolf.tables.parquet, rolf.simulation.result
         from rolf.errors import InvalidArgument
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         try:
-            rolf.tables.files.read_table({str(path)!r})
+            rolf.tables.parquet.read_parquet({str(path)!r})
         except InvalidArgument as error:
             print(error)
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
@@ -149,20 +150,21 @@ def test_a_packed_csv_does_not_fill_the_memory(tmp_path):
 
 
 def test_tables_have_limits(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MAX_ROWS", 3)
-    monkeypatch.setattr(files, "MAX_COLUMNS", 4)
+    monkeypatch.setattr(limits, "MAX_ROWS", 3)
+    monkeypatch.setattr(limits, "MAX_COLUMNS", 4)
     frame = pandas.DataFrame(np.ones((3, 4)), columns=list("abcd"))
     for suffix in ("csv", "parquet"):
         path = tmp_path / f"table.{suffix}"
+        read = read_csv if suffix == "csv" else read_parquet
         write = pandas.DataFrame.to_csv if suffix == "csv" else pandas.DataFrame.to_parquet
         write(frame, path, index=False)
-        assert read_table(path).num_rows == 3
+        assert read(path).num_rows == 3
         write(pandas.concat([frame, frame]), path, index=False)
         with pytest.raises(InvalidArgument, match="at most 3 rows"):
-            read_table(path)
+            read(path)
         write(frame.assign(e=1.0), path, index=False)
         with pytest.raises(InvalidArgument, match="at most 4 columns"):
-            read_table(path)
+            read(path)
 
 
 def test_columns_that_are_no_numbers_or_text_are_refused(tmp_path):
@@ -189,7 +191,7 @@ def test_parquet_is_read_as_it_was_written(table, tmp_path):
     path = tmp_path / "table.parquet"
     frame = pandas.DataFrame(table)
     frame.to_parquet(path, row_group_size=2)
-    mine, theirs = read_table(path), pq.read_table(path)
+    mine, theirs = read_parquet(path), pq.read_table(path)
     assert mine.to_pylist() == theirs.to_pylist()
     assert mine.schema.metadata == theirs.schema.metadata
 

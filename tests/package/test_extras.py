@@ -97,7 +97,7 @@ print(rolf.simulate({"u": "ucb", "b": "rolf-bayes"}, family, rounds=20, runs=2, 
 for call in (
     lambda: rolf.open_experiment("sqlite:///x.db", "x").export("x.csv"),
     lambda: rolf.replay("x.csv", features, ["ucb"]),
-    lambda: rolf.diagnosis.diagnose(features, [0, 1, 2], [0.0, 1.0, 0.5]),
+    lambda: rolf.diagnose([(0, 0.0), (1, 1.0), (2, 0.5)], features),
     lambda: rolf.read_log("x.parquet"),
     lambda: rolf.connect("http://127.0.0.1:1", "key"),
     lambda: rolf.open_experiment("postgresql://127.0.0.1:1/x", "x"),

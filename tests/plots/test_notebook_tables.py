@@ -11,6 +11,7 @@ import pytest
 import rolf
 from rolf.evaluation.result import Value
 from rolf.testing.storage import create_experiment
+from support.diagnosing import diagnose
 from support.stores import make_url
 
 EVIL = "<script>alert(1)</script>&"
@@ -54,7 +55,7 @@ def diagnosis():
     features = pandas.DataFrame(rng.random((12, 2)), index=[EVIL, *"abcdefghijk"])
     arms = np.repeat(features.index, 20)
     rewards = rng.standard_normal(240) + np.repeat([9.0, *np.zeros(11)], 20)
-    return rolf.diagnosis.diagnose(features, arms, rewards)
+    return diagnose(features, arms, rewards)
 
 
 THINGS = {

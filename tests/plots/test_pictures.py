@@ -18,6 +18,7 @@ from rolf.paper.figures import figures
 from rolf.plots.regret import curves_of, panels_figure, setting_figure
 from rolf.plots.style import line_styles
 from rolf.testing.storage import NAMED_FEATURES, create_experiment
+from support.diagnosing import diagnose
 from support.stores import make_url
 
 
@@ -183,7 +184,7 @@ def evaluation():
 
 def diagnosis():
     rng = np.random.default_rng(0)
-    return rolf.diagnosis.diagnose(rng.random((6, 2)), np.repeat(np.arange(6), 20), rng.random(120))
+    return diagnose(rng.random((6, 2)), np.repeat(np.arange(6), 20), rng.random(120))
 
 
 def status():

@@ -13,6 +13,7 @@ import rolf
 from rolf.policies import warm as module
 from rolf.policies.state.arrays import arrays
 from rolf.policies.warm import warm
+from support.diagnosing import diagnose
 from support.helpers import every_policy, extra, make
 
 
@@ -118,5 +119,5 @@ def test_the_posterior_of_any_policy_is_warmed():
         policy.probability_best()
         policy.recompute()
         for rewards in ([0.5, 1.5, 1.0], [0, 1, 1]):
-            rolf.diagnosis.diagnose([[0.0], [1.0]], [0, 1, 1], rewards)
+            diagnose([[0.0], [1.0]], [0, 1, 1], rewards)
     assert not compiled.buffer

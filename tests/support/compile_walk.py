@@ -172,7 +172,8 @@ def engine(name, options, form):
 
 def diagnose(form):
     for rewards in ([0.5, 1.5, 1.0, 0.2], [0, 1, 1, 0]):
-        rolf.diagnosis.diagnose(form, [0, 1, 1, 3] if form is not FRAME else list("abbd"), rewards)
+        arms = [0, 1, 1, 3] if form is not FRAME else list("abbd")
+        rolf.diagnose(zip(arms, rewards, strict=True), form)
 
 
 def main():

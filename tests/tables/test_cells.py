@@ -14,7 +14,7 @@ from rolf.arms.reading import read_arms, read_rows, understand
 from rolf.errors import InvalidArgument, RolfWarning
 from rolf.experiments.roster import Roster
 from rolf.logs.log import read_log
-from rolf.tables import files
+from rolf.tables import csv as reading
 from tables.test_messy_tables import quietly, table_of
 
 # --- files ---------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ def test_separators_within_cells_do_not_mislead(tmp_path):
 
 
 def test_bytes_that_windows_does_not_know(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "BLOCK", 8)  # they need not stand where the file stops being UTF-8
+    monkeypatch.setattr(reading, "BLOCK", 8)  # they need not stand where the file stops being UTF-8
     path = table_of(tmp_path, b"arm,u\n\x81a,1\nb,2\n\xfc,3\n")
     assert quietly(path).labels == ["\x81a", "b", "ü"]
 

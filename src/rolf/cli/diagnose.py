@@ -32,14 +32,17 @@ def diagnose(
         ),
     ],
     features: LOG_FEATURES,
-    arm: Annotated[str, typer.Option(help="The column of the log that holds arms.")] = "arm",
+    arm: Annotated[
+        str | None, typer.Option(help="The column of the log that holds arms; 'arm' by default.")
+    ] = None,
     reward: Annotated[
-        str, typer.Option(help="The column of the log that holds rewards.")
-    ] = "reward",
+        str | None,
+        typer.Option(help="The column of the log that holds rewards; 'reward' by default."),
+    ] = None,
     probability: Annotated[
         str | None,
         typer.Option(
-            help="The column with the chance of each choice; 'probability' if there is one. "
+            help="The column with the probability of each choice; 'probability' if there is one. "
             "Where it shows that arms were chosen at random, there are tests as well."
         ),
     ] = None,
@@ -47,7 +50,8 @@ def diagnose(
         bool, typer.Option("--randomised", help="Arms were chosen at random: show tests as well.")
     ] = False,
     level: Annotated[
-        float, typer.Option(help="Level of the interval, and chance at which a verdict is sure.")
+        float,
+        typer.Option(help="Level of the interval; a verdict must be as probable."),
     ] = 0.95,
     missing: MISSING = "impute",
     as_json: JSON = False,
@@ -61,14 +65,14 @@ def diagnose(
     The answer holds for logs of any policy. Rewards of 0 and 1 are taken for clicks.
     """
     from rolf.arms.reading import read_arms
-    from rolf.diagnosis import diagnose_log
+    from rolf.diagnosis.diagnose import diagnose as find_out
 
     with warnings_as_notes(), errors_name_options("missing"):
         known = read_arms(features, missing=missing)
     with errors_name_options("arm", "reward", "probability", "backend", "jobs", "address"):
-        diagnosis = diagnose_log(
-            known,
+        diagnosis = find_out(
             log,
+            known,
             arm=arm,
             reward=reward,
             probability=probability,

@@ -16,7 +16,7 @@ from rolf.types import FloatArray
 
 if TYPE_CHECKING:
     from rolf.client.experiment import RemoteExperiment
-    from rolf.diagnosis import Diagnosis
+    from rolf.diagnosis.result import Diagnosis
 
 
 def estimates(
@@ -110,20 +110,20 @@ def _check_posterior(known: dict[str, Any]) -> None:
 
 
 def diagnosis(experiment: RemoteExperiment, *, level: float = 0.95) -> Call[Diagnosis]:
-    """Whether the features explain the rewards, as ``rolf.diagnosis.diagnose`` finds.
+    """Whether the features explain the rewards, as ``rolf.diagnose`` finds.
 
     Args:
         level: of the intervals, and the chance at which a verdict is sure.
     """
-    from rolf.diagnosis import ArmPart, Diagnosis, Share
     from rolf.diagnosis.lack_of_fit import LackOfFit
+    from rolf.diagnosis.result import ArmDiagnosis, Diagnosis, Share
 
     params = {"level": between("level", level, 0.0, 1.0)}
     answer = yield Request("GET", path(experiment.name, "diagnosis"), params=params)
     data = {name: value for name, value in answer.items() if name in Diagnosis.__annotations__}
     nothing = {"level": level, "rewards": 0, "played": 0, "rank": 0, "arms": []}
     data = {**nothing, **data}
-    data["arms"] = [ArmPart(**each) for each in data["arms"]]
+    data["arms"] = [ArmDiagnosis(**each) for each in data["arms"]]
     for name, kind in {"share": Share, "lack_of_fit": LackOfFit}.items():
         if data.get(name) is not None:
             data[name] = kind(**data[name])

@@ -8,7 +8,7 @@ and m, whose means differ by d = (mean of the second) - (mean of the first), wit
     M4 = M4' + M4'' + d^4 n m (n^2 - n m + m^2)/N^3 + 6 d^2 (n^2 M2'' + m^2 M2')/N^2
          + 4 d (n M3'' - m M3')/N
 
-Fourth powers of rewards of 1e80 are no numbers any more, and of 1e-90 they are zero; such rewards
+Fourth powers of rewards of 1e80 overflow, and those of 1e-90 are zero; such rewards
 are counted in units, powers of two, which change no digits.
 """
 
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rolf.diagnosis.lack_of_fit import Moments
+from rolf.diagnosis.lack_of_fit import ArmSummary
 from rolf.types import FloatArray, IntArray
 
 #: rewards of sizes between these powers of two are counted in ones
@@ -34,25 +34,27 @@ def unit_of(size: float) -> float:
     return 1.0 if low <= exponent <= high else math.ldexp(1.0, max(exponent, LEAST))
 
 
-class Chances(NamedTuple):
-    """The largest and the smallest chance with which every arm was chosen (K,)."""
+class ProbabilityRange(NamedTuple):
+    """The largest and the smallest probability with which each arm was chosen (K,)."""
 
     most: FloatArray
     least: FloatArray
 
     @classmethod
-    def of(cls, positions: IntArray, chances: FloatArray, arms: int) -> Chances:
+    def of(cls, positions: IntArray, probabilities: FloatArray, arms: int) -> ProbabilityRange:
         most, least = np.zeros(arms), np.full(arms, np.inf)
-        np.maximum.at(most, positions, chances)
-        np.minimum.at(least, positions, chances)
+        np.maximum.at(most, positions, probabilities)
+        np.minimum.at(least, positions, probabilities)
         return cls(most, least)
 
-    def plus(self, other: Chances) -> Chances:
-        return Chances(np.maximum(self.most, other.most), np.minimum(self.least, other.least))
+    def plus(self, other: ProbabilityRange) -> ProbabilityRange:
+        return ProbabilityRange(
+            np.maximum(self.most, other.most), np.minimum(self.least, other.least)
+        )
 
     @property
     def at_random(self) -> bool:
-        """Whether every arm always had the same chance, as parts of one whole.
+        """Whether every arm always had the same probability, as parts of one whole.
 
         A policy that is sure of every choice says 1 each time; for more than one arm that is more
         than a whole.
@@ -76,7 +78,7 @@ class Evidence(NamedTuple):
     low: float
     high: float
     clicks: bool
-    chances: Chances | None = None  # None if some are not known
+    probabilities: ProbabilityRange | None = None  # None if some are not known
     unit: float = 1.0
 
     @classmethod
@@ -86,7 +88,7 @@ class Evidence(NamedTuple):
         rewards: FloatArray,
         arms: int,
         level: float,
-        chances: FloatArray | None = None,
+        probabilities: FloatArray | None = None,
     ) -> Evidence:
         """Of some rewards; a level close to them preserves digits."""
         counts = np.bincount(positions, minlength=arms).astype(np.float64)
@@ -101,7 +103,9 @@ class Evidence(NamedTuple):
             for each in (squares, squares * residuals, squares * squares)
         )
         clicks = low >= 0.0 and high <= 1.0 and bool(((rewards == 0.0) | (rewards == 1.0)).all())
-        known = None if chances is None else Chances.of(positions, chances, arms)
+        known = (
+            None if probabilities is None else ProbabilityRange.of(positions, probabilities, arms)
+        )
         return cls(level, counts, means, m2, m3, m4, low, high, clicks, known, unit)
 
     def _in(self, unit: float) -> Evidence:
@@ -124,9 +128,9 @@ class Evidence(NamedTuple):
         total = np.maximum(n + m, 1.0)
         d = np.where((n > 0.0) & (m > 0.0), other.means - self.means, 0.0)
         both = d * n * m / total
-        chances = None
-        if self.chances is not None and other.chances is not None:
-            chances = self.chances.plus(other.chances)
+        probabilities = None
+        if self.probabilities is not None and other.probabilities is not None:
+            probabilities = self.probabilities.plus(other.probabilities)
         return Evidence(
             self.level,
             n + m,
@@ -144,7 +148,7 @@ class Evidence(NamedTuple):
             min(self.low, other.low),
             max(self.high, other.high),
             self.clicks and other.clicks,
-            chances,
+            probabilities,
             unit,
         )
 
@@ -153,8 +157,8 @@ class Evidence(NamedTuple):
         """The positions of the arms with a reward."""
         return np.flatnonzero(self.counts)
 
-    def moments(self) -> Moments:
-        """Moments of every arm with a reward, in the order of the arms and in ``unit``."""
+    def summary(self) -> ArmSummary:
+        """ArmSummary of every arm with a reward, in the order of the arms and in ``unit``."""
         counts, played = self.counts, self.counts > 0.0
         level, low, high = (each / self.unit for each in (self.level, self.low, self.high))
         centre = level + float(counts @ self.means) / float(counts.sum())
@@ -167,4 +171,4 @@ class Evidence(NamedTuple):
         if within <= (counts.sum() - played.sum()) * digits**2:
             variances[counts > 1.0] = digits**2
         means = self.means + level
-        return Moments(counts[played], means[played], variances[played], self.m4[played])
+        return ArmSummary(counts[played], means[played], variances[played], self.m4[played])

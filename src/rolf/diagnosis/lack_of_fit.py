@@ -1,4 +1,4 @@
-"""What a log says without any prior: moments and noise of the arms, and a test of lack of fit.
+"""What a log says without any prior: summary and noise of the arms, and a test of lack of fit.
 
 For each played arm the number N_a of its rewards, their mean y_a and their variance s_a^2 are
 known.
@@ -26,7 +26,7 @@ import numpy as np
 from rolf.types import FloatArray
 
 
-class Moments(NamedTuple):
+class ArmSummary(NamedTuple):
     """Per played arm, (K,): number of rewards, their mean, variance and sum of fourth powers."""
 
     counts: FloatArray
@@ -74,31 +74,31 @@ def design(features: FloatArray) -> FloatArray:
     return np.column_stack([np.ones(len(features)), left[:, :rank]])
 
 
-def fit_of(columns: FloatArray, moments: Moments) -> FloatArray:
+def fit_of(columns: FloatArray, summary: ArmSummary) -> FloatArray:
     """Least squares of the arms' means, weighted by their numbers of rewards."""
-    root = np.sqrt(moments.counts)
-    centre = float(moments.means.mean())
-    targets = root * (moments.means - centre)
+    root = np.sqrt(summary.counts)
+    centre = float(summary.means.mean())
+    targets = root * (summary.means - centre)
     coefficients = np.linalg.lstsq(columns * root[:, None], targets, rcond=None)[0]
     return np.asarray(centre + columns @ coefficients, dtype=np.float64)
 
 
-def lack_of_fit(columns: FloatArray, moments: Moments) -> LackOfFit:
+def lack_of_fit(columns: FloatArray, summary: ArmSummary) -> LackOfFit:
     """F test and robust test of a linear model of the arms' means."""
     from scipy.special import fdtrc
 
-    counts, variances = moments.counts, moments.variances
+    counts, variances = summary.counts, summary.variances
     root = np.sqrt(counts)
     basis = np.linalg.qr(columns * root[:, None])[0]
-    scaled = root * (moments.means - moments.means.mean())
+    scaled = root * (summary.means - summary.means.mean())
     left = scaled - basis @ (basis.T @ scaled)
-    df1, df2 = columns.shape[0] - columns.shape[1], moments.freedom
+    df1, df2 = columns.shape[0] - columns.shape[1], summary.freedom
     residual = float(left @ left)
-    statistic = residual / df1 / moments.pooled
+    statistic = residual / df1 / summary.pooled
     diagonal = 1.0 - np.einsum("ab,ab->a", basis, basis)  # of M
     # an arm with one reward, or with the same one each time, says nothing about its noise
-    silent = variances <= 1e-12 * moments.pooled
-    filled = np.where(silent, moments.pooled, variances)
+    silent = variances <= 1e-12 * summary.pooled
+    filled = np.where(silent, summary.pooled, variances)
     expected = float(diagonal @ filled)
     crossed = (basis.T * filled) @ basis
     square = float((1.0 - 2.0 * (1.0 - diagonal)) @ filled**2 + np.sum(crossed**2))
@@ -110,16 +110,16 @@ def lack_of_fit(columns: FloatArray, moments: Moments) -> LackOfFit:
     return LackOfFit(statistic, df1, df2, float(fdtrc(df1, df2, statistic)), float(robust))
 
 
-def noise_of(columns: FloatArray, moments: Moments) -> FloatArray:
+def noise_of(columns: FloatArray, summary: ArmSummary) -> FloatArray:
     """The variance of a reward of every arm (K,); equal where the data do not say otherwise."""
-    counts, variances, pooled = moments.counts, moments.variances, moments.pooled
+    counts, variances, pooled = summary.counts, summary.variances, summary.pooled
     freedom = counts - 1.0
     weight = freedom / freedom.sum()
     # 3 for normal rewards, for which it makes the sum of fourth powers unbiased
-    kurtosis = float(moments.fourths.sum()) / float((freedom**2 / counts).sum()) / pooled**2
+    kurtosis = float(summary.fourths.sum()) / float((freedom**2 / counts).sum()) / pooled**2
     # relative variance of a variance with one degree of freedom
     uncertainty = max(kurtosis, 3.0) - 1.0
-    fit = fit_of(columns, moments) - moments.means.mean()
+    fit = fit_of(columns, summary) - summary.means.mean()
     along = fit - weight @ fit
     line = np.full(counts.size, pooled)
     if (length := float(weight @ along**2)) > 1e-24 * float(np.abs(fit).max()) ** 2:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.diagnosis.lack_of_fit import Moments
+from rolf.diagnosis.lack_of_fit import ArmSummary
 from rolf.estimators.posterior.clicks import LinkedPosterior, no_modes, refresh_linked
 from rolf.estimators.posterior.components import no_components, refresh
 from rolf.estimators.posterior.links import CLICKS
@@ -90,20 +90,20 @@ class Split(NamedTuple):
 
 
 def real_belief(
-    features: FloatArray, played: IntArray, moments: Moments, noises: FloatArray
+    features: FloatArray, played: IntArray, summary: ArmSummary, noises: FloatArray
 ) -> Belief:
     """Of rewards with normal noise, given its variance in every played arm.
 
     Rewards are weighted so that the noise of all is the same, and the weights add up to the number
     of rewards.
     """
-    noise = moments.counts.sum() / (moments.counts / noises).sum()
+    noise = summary.counts.sum() / (summary.counts / noises).sum()
     weights = noise / noises
-    centre = float(moments.means.mean())
-    means = moments.means - centre
-    within = weights * (moments.counts - 1.0) * moments.variances
+    centre = float(summary.means.mean())
+    means = summary.means - centre
+    within = weights * (summary.counts - 1.0) * summary.variances
     counts, sums, squares = np.zeros((3, features.shape[0]))
-    counts[played] = weights * moments.counts
+    counts[played] = weights * summary.counts
     sums[played] = counts[played] * means
     squares[played] = within + sums[played] * means
     # the least variance between arms is too small to be seen, the most is more than was seen

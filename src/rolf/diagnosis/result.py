@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rolf.diagnosis.lack_of_fit import LackOfFit
 from rolf.plots.diagnosis import Point, diagnosis_figure
 from rolf.plots.style import finish
+from rolf.tables.result_table import ResultTable, save_result
 from rolf.text import format_table, html_lines, html_table
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ class Share:
     """The share of the variance between arms that the features explain: the median of its
     posterior, and an interval.
 
-    The rest are posterior chances, on which the verdict rests: that it is at least 0.8 (``most``),
-    at most 0.2 (``little``), at least 0.05 (``some``) and at most 0.95 (``not_all``).
+    The rest are posterior probabilities, on which the verdict rests: that it is at least 0.8
+    (``most``), at most 0.2 (``little``), at least 0.05 (``some``) and at most 0.95 (``not_all``).
     """
 
     estimate: float
@@ -45,14 +46,14 @@ class Share:
 
 
 @dataclass(frozen=True)
-class ArmPart:
+class ArmDiagnosis:
     """One arm: what was observed, what the features predict, and what is left.
 
     ``mean_low`` and ``mean_high`` are the ends of the interval of its mean, from its own rewards.
     ``fit`` is what the features give it; ``latent`` is its latent part, which with the fit makes
-    the mean that one should expect, and ``chance`` that this part has the sign that it seems to
-    have. ``shrinkage`` is how much of the distance between mean and fit is believed. None stands
-    for unknown.
+    the mean to expect; ``probability`` is how likely this part has the sign that it seems to have.
+    ``shrinkage`` is how much of the distance between mean and fit is believed. None stands for
+    unknown.
     """
 
     arm: Any
@@ -65,7 +66,7 @@ class ArmPart:
     latent: float | None = None
     latent_stderr: float | None = None
     shrinkage: float | None = None
-    chance: float | None = None
+    probability: float | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Diagnosis:
     Attributes:
         verdict: "trust the features", "use RoLF", "ignore the features" or "not enough data".
         reason: the numbers behind the verdict, in a sentence.
-        level: of the intervals, and the chance at which a verdict is sure.
+        level: of the intervals, and the probability at which a verdict is sure.
         rewards, played: how many rewards there are, and how many arms have one.
         rank: how many directions the features of the played arms span, besides the intercept.
         arms: one entry per row of the features.
@@ -96,7 +97,7 @@ class Diagnosis:
     rewards: int
     played: int
     rank: int
-    arms: list[ArmPart]
+    arms: list[ArmDiagnosis]
     scale: str = "rewards"
     randomised: bool = False
     share: Share | None = None
@@ -119,10 +120,10 @@ class Diagnosis:
         return replace(self, arms=arms, **squares)
 
     @property
-    def deviating(self) -> list[ArmPart]:
+    def deviating(self) -> list[ArmDiagnosis]:
         """The arms with a latent part whose interval excludes zero, the surest first."""
         surely = 0.5 + 0.5 * self.level
-        parts = [part for part in self.arms if (part.chance or 0.0) >= surely]
+        parts = [part for part in self.arms if (part.probability or 0.0) >= surely]
         return sorted(
             parts, key=lambda part: -abs((part.latent or 0.0) / (part.latent_stderr or 1.0))
         )
@@ -135,6 +136,14 @@ class Diagnosis:
                 arm["arm"] = str(arm["arm"])
         names = {id(part): data["arm"] for part, data in zip(self.arms, out["arms"], strict=True)}
         return {**out, "deviating": [names[id(part)] for part in self.deviating]}
+
+    def table(self) -> ResultTable[ArmDiagnosis]:
+        """One row per arm."""
+        return ResultTable(self.arms)
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything as JSON (.json), or a row per arm as CSV (.csv)."""
+        return save_result(self, path)
 
     def _sentences(self) -> list[str]:
         """The numbers beside the verdict, a line each."""
@@ -223,10 +232,10 @@ def share_text(share: Share, level: float, whole: str = "") -> str:
     return f"{share.estimate:.0%}{whole} ({100.0 * level:.4g}% interval: {low}% to {high}%)"
 
 
-def _rows(parts: Sequence[ArmPart]) -> list[list[str]]:
-    rows = [["arm", "plays", "mean", "fit", "latent", "stderr", "chance"]]
+def _rows(parts: Sequence[ArmDiagnosis]) -> list[list[str]]:
+    rows = [["arm", "plays", "mean", "fit", "latent", "stderr", "probability"]]
     for part in parts:
         values = (part.mean, part.fit, part.latent, part.latent_stderr)
         numbers = ["" if value is None else f"{value:.4g}" for value in values]
-        rows.append([str(part.arm), str(part.plays), *numbers, f"{part.chance or 0.0:.3g}"])
+        rows.append([str(part.arm), str(part.plays), *numbers, f"{part.probability or 0.0:.3g}"])
     return rows

@@ -22,15 +22,15 @@ from rolf.estimators.ridge.augmented import AugmentedRidge
 from rolf.estimators.ridge.varying import BiasedRidge
 from rolf.evaluation.result import Value
 from rolf.evaluation.sums import Overlap, Spread, Sums
-from rolf.logs.reader import Contexts
+from rolf.logs.rounds import Contexts
 from rolf.types import FloatArray, IntArray
 
 TINY = 50.0  # effective decisions below which an interval is unreliable
 RARE = 5  # effective rewards other than the most common one below which it is, too
-FAR = 6.0  # standard errors between the mean weight and 1 beyond which chance is ruled out
+FAR = 6.0  # standard errors between the mean weight and 1 beyond which probability is ruled out
 PENALTY = 1.0  # of the reward models
 NEEDS_OVERLAP = (
-    "overlap: other arms must have had a chance, too; on the log of a policy that is certain of "
+    "overlap: other arms must have been possible, too; on the log of a policy that is certain of "
     'its arm, such as ucb, or rolf-bayes without explore, only the estimator "replay" can be used'
 )
 
@@ -116,23 +116,23 @@ def exact_share(count: float, size: float, tails: FloatArray) -> tuple[float, fl
 
 
 def expected_variances(
-    rule: FloatArray, played: IntArray, chances: FloatArray, weights: FloatArray
+    rule: FloatArray, played: IntArray, probabilities: FloatArray, weights: FloatArray
 ) -> FloatArray:
     """The variance of the importance weight of every decision (n,), if the arms that were not
-    played shared the rest of the chance equally.
+    played shared the rest of the probability equally.
 
     Large weights that are rare may not have come up: what came up would then vary too little. The
-    rule's chances are (K,) or (n, K); what is certain had no rest to share.
+    rule's probabilities are (K,) or (n, K); what is certain had no rest to share.
     """
     squares = weights * weights
-    squares *= chances  # the square of the rule's chance, over the log's
+    squares *= probabilities  # the square of the rule's probability, over the log's
     if rule.ndim == 1:
         others = np.maximum((rule * rule).sum() - rule * rule, 0.0) * (rule.size - 1)
         others = others.take(played)
     else:
-        others = (rule**2).sum(axis=1) - squares * chances
+        others = (rule**2).sum(axis=1) - squares * probabilities
         others = np.maximum(others, 0.0) * (rule.shape[1] - 1)
-    rest = 1.0 - chances
+    rest = 1.0 - probabilities
     if rest.min(initial=1.0) <= 0.0:
         certain = rest <= 0.0
         rest[certain], others[certain] = 1.0, 0.0
@@ -144,7 +144,7 @@ def expected_variances(
 
 def check_overlap(label: str, seen: Overlap) -> None:
     """Refuse importance weights whose mean is not 1, as it is if the log gave every arm of the
-    rule a chance."""
+    rule a probability."""
     mean = seen.w / seen.size
     spread = max(seen.ww / seen.size - mean * mean, 0.0)
     slack = FAR * math.sqrt(max(spread, seen.variance / seen.size) / seen.size) + 1e-6
@@ -157,13 +157,13 @@ def check_overlap(label: str, seen: Overlap) -> None:
         raise InvalidArgument(
             "log",
             f"none of the decisions that {label} would take",
-            "overlap: every arm that a policy plays, logged with a chance above 0",
+            "overlap: every arm that a policy plays, logged with a probability above 0",
         )
     if wrong:
         raise InvalidArgument(
             "log",
             f"probabilities that give {label} weights of {mean:.3g} on average",
-            "an average of 1: either arms that it plays never had a chance, or the log was "
+            "an average of 1: either arms that it plays never had a probability, or the log was "
             "not made with these probabilities",
         )
 

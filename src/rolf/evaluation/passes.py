@@ -9,26 +9,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.arms.labels import Lookup
 from rolf.arms.table import Arms
 from rolf.estimators.contract import ArmTotals, History, arm_totals
 from rolf.evaluation.offpolicy import VaryingModel, VaryingTotals, expected_variances
 from rolf.evaluation.sums import Overlap, Spread, Sums, Weights, sums_of
-from rolf.logs.reader import Contexts, Rows, contexts_of
+from rolf.logs.reader import Decisions
+from rolf.logs.rounds import Contexts, contexts_of
 from rolf.parallel.sections import Section, read_ahead
+from rolf.tables.labels import Lookup
 from rolf.types import FloatArray, IntArray
 
-DRAWS = 1000  # per round, for the chances of Thompson sampling
+DRAWS = 1000  # per round, for the probabilities of Thompson sampling
 #: decisions of a section above which the most common reward is looked for in a sample
 MANY = 1 << 17
 
 
 class Rule(NamedTuple):
-    """A policy that no longer learns: chances of all arms (K,), or a policy that is asked for them
-    with the features of every round; and what its doubly robust values rest on."""
+    """A policy that no longer learns: the probability of each arm (K,), or a policy that is asked
+    for them with the features of every round; and what its doubly robust values rest on."""
 
     label: str
-    chances: FloatArray | None
+    probabilities: FloatArray | None
     policy: Any = None
     model: FloatArray | VaryingModel | None = None
 
@@ -71,9 +72,9 @@ class RuleSums(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What was added up: rewards per arm and which there are, the least chance (infinite if none is
-    known), how many decisions were certain and how many rewards are defaults; and, where they are
-    evaluated, the rewards themselves and every rule."""
+    """What was added up: rewards per arm and which there are, the least probability (infinite if
+    none is known), how many decisions were certain and how many rewards are defaults; and, where
+    they are evaluated, the rewards themselves and every rule."""
 
     totals: ArmTotals
     spread: Spread
@@ -112,25 +113,25 @@ def added(tallies: Iterable[Tally]) -> Tally:
 
 def tally(plan: Plan, section: Section, ahead: bool = False) -> Tally:
     """Add up a section of a log; ``ahead``: what comes next is read meanwhile."""
-    lookup = Lookup(plan.arms)
+    lookup = Lookup(plan.arms.labels)
     many = section.stop - section.start > MANY
-    rows = section.part.rows(section.start, section.stop, plan.features)
+    rows = section.part.decisions(section.start, section.stop, plan.features)
     parts = read_ahead(rows) if ahead else rows
     return added(_tally_rows(plan, each, each.positions(lookup), many) for each in parts)
 
 
-def _tally_rows(plan: Plan, rows: Rows, positions: IntArray, many: bool) -> Tally:
-    rewards, chances = rows.rewards, rows.chances
+def _tally_rows(plan: Plan, rows: Decisions, positions: IntArray, many: bool) -> Tally:
+    rewards, probabilities = rows.rewards, rows.probabilities
     contexts = contexts_of(rows.columns, plan.arms, rows.size) if plan.features else None
     varying = logged = None
     if plan.varying and contexts is not None:
         varying = VaryingTotals.of(contexts, positions, rewards, plan.level)
-    least = float(chances.min())
+    least = float(probabilities.min())
     if math.isnan(least):
-        least = float(np.fmin.reduce(chances, initial=math.inf))
+        least = float(np.fmin.reduce(probabilities, initial=math.inf))
     certain = 0
-    if not chances.max() < 1.0:
-        certain = int(np.count_nonzero(chances >= 1.0))
+    if not probabilities.max() < 1.0:
+        certain = int(np.count_nonzero(probabilities >= 1.0))
     sums = {}
     if plan.centre is not None:
         deviations = rewards - plan.centre
@@ -162,11 +163,11 @@ def _totals(plan: Plan, positions: IntArray, rewards: FloatArray) -> ArmTotals:
     return ArmTotals(counts, sums, np.zeros(plan.arms.count), plan.level)
 
 
-def _rule_chances(rule: Rule, contexts: Contexts | None) -> FloatArray:
-    """Chances of all arms: (K,), or (n, K) for varying features."""
-    if rule.chances is not None or contexts is None:
-        assert rule.chances is not None
-        return rule.chances
+def _rule_probabilities(rule: Rule, contexts: Contexts | None) -> FloatArray:
+    """Probabilities of all arms: (K,), or (n, K) for varying features."""
+    if rule.probabilities is not None or contexts is None:
+        assert rule.probabilities is not None
+        return rule.probabilities
     rounds = range(contexts.moving.shape[0])
     tables = (contexts.table(round) for round in rounds)
     return np.array([rule.policy.probabilities(features=each, draws=DRAWS) for each in tables])
@@ -175,17 +176,17 @@ def _rule_chances(rule: Rule, contexts: Contexts | None) -> FloatArray:
 def _weigh(
     plan: Plan,
     rule: Rule,
-    rows: Rows,
+    rows: Decisions,
     played: IntArray,
     contexts: Contexts | None,
     certain: int,
 ) -> RuleSums:
     """The sums of a fixed rule by ips, snips and dr."""
-    chances = _rule_chances(rule, contexts)
-    each = np.arange(rows.size) if chances.ndim == 2 else None
-    own = chances.take(played) if each is None else chances[each, played]
-    weights = own / rows.chances
-    variances = expected_variances(chances, played, rows.chances, weights)
+    probabilities = _rule_probabilities(rule, contexts)
+    each = np.arange(rows.size) if probabilities.ndim == 2 else None
+    own = probabilities.take(played) if each is None else probabilities[each, played]
+    weights = own / rows.probabilities
+    variances = expected_variances(probabilities, played, rows.probabilities, weights)
     overlap = Overlap.of(weights, certain, variances)
     if plan.limit < math.inf:
         weights = np.minimum(weights, plan.limit)
@@ -202,12 +203,12 @@ def _weigh(
             assert contexts is not None
             model = rule.model.means(contexts)
             x = weights * (rows.rewards - model[np.arange(rows.size), played])
-            x += (model * chances).sum(axis=1) - centre
+            x += (model * probabilities).sum(axis=1) - centre
         else:
             assert rule.model is not None
             x = rows.rewards - rule.model.take(played)
             x *= weights
-            x += float((rule.model * chances).sum()) - centre
+            x += float((rule.model * probabilities).sum()) - centre
         values[name] = sums_of(centre, x, sums, scale)
     return RuleSums(overlap, values)
 
@@ -215,7 +216,7 @@ def _weigh(
 def square_features(arms: Arms, section: Section) -> FloatArray:
     """The sum (K, m) of the squares of the features that vary."""
     out: FloatArray | None = None
-    for rows in section.part.rows(section.start, section.stop, True):
+    for rows in section.part.decisions(section.start, section.stop, True):
         contexts = contexts_of(rows.columns, arms, rows.size)
         assert contexts is not None
         squares = (contexts.moving**2).sum(axis=0)

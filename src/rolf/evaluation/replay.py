@@ -1,6 +1,6 @@
 """What would another policy have earned? Policies evaluated on logged decisions.
 
-Write q_i for the chance with which the logged arm a_i was chosen, y_i for its reward, and
+Write q_i for the probability with which the logged arm a_i was chosen, y_i for its reward, and
 w_i = pi(a_i)/q_i for the importance weight under the evaluated rule pi.
 
 * ``replay`` (Li et al. 2011) plays the *learning* policy along the log: a logged decision is
@@ -28,7 +28,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rolf.arms.table import Arms
@@ -38,21 +37,21 @@ from rolf.evaluation.offpolicy import NEEDS_OVERLAP, Scorer, check_overlap
 from rolf.evaluation.result import LOGGED, Evaluation
 from rolf.evaluation.study import Study, Ticker
 from rolf.extras import require
-from rolf.logs.log import Log, LogFiles, open_log
-from rolf.logs.reader import varying_features
+from rolf.logs.log import Log, LogFiles, as_log
+from rolf.logs.rounds import varying_features
 from rolf.parallel.sections import Workers
 from rolf.progress import progress_bar
 from rolf.simulation.entries import Entry, read_policies
 
 ESTIMATORS = ("replay", "ips", "snips", "dr")
-NEEDS_CHANCES = (
-    "the chance of every decision: in this log it may depend on what also moves the rewards"
+NEEDS_PROBABILITIES = (
+    "the probability of every decision: in this log it may depend on what also moves the rewards"
 )
 TICKS = 20  # of the progress bar, per policy and part
 
 
 def replay(
-    log: Log | str | Path,
+    log: Any,
     features: Any,
     policies: Mapping[str, Any] | Sequence[str],
     *,
@@ -73,11 +72,11 @@ def replay(
     chosen in every round. Beyond that:
 
     * "replay" evaluates the policy learning from scratch, over as many rounds as were accepted:
-      about n/K of n logged decisions if those were uniform. In a contextual log all chances must
-      be known and positive; in any other, the arms that the policy tries must have been logged.
-    * "ips" evaluates the rule learned from the first part. Chances must be known, and positive
-      wherever the rule's are (overlap). Unbiased. A deterministic rule gives one arm chance 1,
-      so that only logged decisions for that arm count.
+      about n/K of n logged decisions if those were uniform. In a contextual log all probabilities
+      must be known; in any other, the arms that the policy tries must have been logged.
+    * "ips" evaluates the rule learned from the first part. Probabilities must be known, and
+      positive wherever the rule's are (overlap). Unbiased. A deterministic rule gives one arm
+      probability 1, so that only logged decisions for that arm count.
     * "snips" evaluates and assumes the same. Biased by O(1/n), but a shift of all rewards
       shifts it by as much, and it varies less where weights vary.
     * "dr" evaluates and assumes the same. Unbiased; the better the reward model, the less it
@@ -90,7 +89,7 @@ def replay(
     A path is read part by part, so Parquet files and folders of them may be larger than memory.
 
     Args:
-        log: what ``read_log`` returns, or the path of a file or folder for it.
+        log: the path of a log, a ``rolf.Log``, or pairs of an arm and its reward.
         features: (K, d) features of the arms as for a policy, what ``read_arms`` returns, or
             the path of a file for it. Arms are matched by name.
         policies: for each label a policy as in ``rolf.simulate``; or a list of names.
@@ -117,18 +116,22 @@ def replay(
     if not isinstance(policies, Mapping):
         policies = {name: name for name in policies}
     entries = read_policies(policies)
-    opened = log if isinstance(log, Log) else open_log(log)
+    opened = as_log(log)
     cut = _checked_cut(opened, arms, entries, split)
     weighted = [name for name in chosen if name != "replay"]
     replayed = "replay" in chosen
     refusals: dict[str, InvalidArgument] = {}
-    if weighted and opened.unknown_chances:
-        expected = 'the chance of every decision; without it, only the estimator "replay" works'
-        error = InvalidArgument("log", _without_chances(opened), expected)
+    if weighted and opened.unknown_probabilities:
+        expected = (
+            'the probability of every decision; without it, only the estimator "replay" works'
+        )
+        error = InvalidArgument("log", _without_probabilities(opened), expected)
         refusals[", ".join(weighted)] = error
         weighted = []
-    if replayed and opened.contextual and opened.unknown_chances:
-        refusals["replay"] = InvalidArgument("log", _without_chances(opened), NEEDS_CHANCES)
+    if replayed and opened.contextual and opened.unknown_probabilities:
+        refusals["replay"] = InvalidArgument(
+            "log", _without_probabilities(opened), NEEDS_PROBABILITIES
+        )
         replayed = False
     if not weighted and not replayed:
         raise next(iter(refusals.values()))
@@ -180,8 +183,8 @@ def _chosen(estimators: Sequence[str]) -> list[str]:
     return [name for name in ESTIMATORS if name in names]
 
 
-def _without_chances(log: Log | LogFiles) -> str:
-    unknown = log.unknown_chances
+def _without_probabilities(log: Log | LogFiles) -> str:
+    unknown = log.unknown_probabilities
     return f"no probability for {'any' if unknown == len(log) else unknown} of its decisions"
 
 

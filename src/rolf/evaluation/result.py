@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rolf.errors import InvalidArgument
 from rolf.plots.evaluation import evaluation_figure
 from rolf.plots.style import finish
+from rolf.tables.result_table import ResultTable, save_result
 from rolf.text import format_table, html_lines, html_table
 
 if TYPE_CHECKING:
@@ -91,6 +92,14 @@ class Evaluation(Sequence[Value]):
             ],
             "notes": list(self.notes),
         }
+
+    def table(self) -> ResultTable[Value]:
+        """One row per policy and estimator."""
+        return ResultTable(self.rows, left=2)
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything as JSON (.json), or the values as CSV (.csv)."""
+        return save_result(self, path)
 
     def _lines(self) -> list[list[str]]:
         digits = self._digits()

@@ -11,17 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.arms.labels import Lookup
 from rolf.arms.table import Arms
 from rolf.augment import Augmentation
 from rolf.evaluation.offpolicy import fixed_model, varying_model
 from rolf.evaluation.passes import Plan, Rule, Tally, added, square_features, tally
 from rolf.evaluation.sums import Sums, Weights, sums_of
 from rolf.logs.log import Log, LogFiles
-from rolf.logs.reader import Contexts, LogPart, contexts_of, varying_features
+from rolf.logs.reader import LogPart
+from rolf.logs.rounds import Contexts, contexts_of, varying_features
 from rolf.parallel.sections import Section, Workers, sections
 from rolf.policies.state.arrays import remember
 from rolf.simulation.entries import Entry
+from rolf.tables.labels import Lookup
 from rolf.types import FloatArray, IntArray
 
 BLOCKS = 5  # of the reward model
@@ -46,7 +47,7 @@ class Round(NamedTuple):
     """Decisions of a log, some at a time, with arms as positions."""
 
     positions: IntArray
-    chances: FloatArray
+    probabilities: FloatArray
     rewards: FloatArray
     contexts: Contexts | None
 
@@ -61,11 +62,11 @@ class Source(NamedTuple):
 
     def rounds(self, start: int, stop: int, varying: bool) -> Iterator[Round]:
         """Decisions from one to another, some at a time."""
-        lookup = Lookup(self.arms)
+        lookup = Lookup(self.arms.labels)
         for section in sections(self.sizes, self.parts, start, stop):
-            for rows in section.part.rows(section.start, section.stop, varying):
+            for rows in section.part.decisions(section.start, section.stop, varying):
                 contexts = contexts_of(rows.columns, self.arms, rows.size) if varying else None
-                yield Round(rows.positions(lookup), rows.chances, rows.rewards, contexts)
+                yield Round(rows.positions(lookup), rows.probabilities, rows.rewards, contexts)
 
     def policy(self, entry: Entry, seed: int, **options: Any) -> Any:
         """A new policy; its own options take precedence."""
@@ -171,7 +172,7 @@ class Study:
                 rounds = np.arange(each.positions.size)
                 rows = None if each.contexts is None else each.contexts.rows(rounds, each.positions)
                 policy.learn(
-                    each.positions, each.rewards, features=rows, probabilities=each.chances
+                    each.positions, each.rewards, features=rows, probabilities=each.probabilities
                 )
         if policy.varying:
             return Rule(entry.label, None, policy)
@@ -212,17 +213,17 @@ def replayed(
     least: float | None,
     tick: Ticker | None = None,
 ) -> Sums:
-    """The rewards that a learning policy accepts; of a contextual log, whose ``least`` chance is
-    given, decisions are thinned first."""
+    """The rewards that a learning policy accepts; in a contextual log, with its ``least``
+    probability, decisions are thinned first."""
     policy = source.policy(entry, seed)
     coin = np.random.default_rng([seed, 2])
-    accept = _accept_varying if policy.varying else _Waiting()
+    accept = _accept_varying if policy.varying else _PendingDecision()
     size = sum(source.sizes)
     sums = Sums(centre)
     for each in source.rounds(0, size, policy.varying):
         rows = np.arange(each.positions.size)
         if least is not None:
-            rows = rows[coin.random(rows.size) * each.chances < least]
+            rows = rows[coin.random(rows.size) * each.probabilities < least]
         rewards = each.rewards[accept(policy, each, rows)]
         weights = Weights.of(None, rewards, common)
         sums = sums.plus(sums_of(centre, rewards - centre, weights))
@@ -231,7 +232,7 @@ def replayed(
     return sums
 
 
-class _Waiting:
+class _PendingDecision:
     """A decision of a policy waits for the next logged one of the same arm."""
 
     def __init__(self) -> None:

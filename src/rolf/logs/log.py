@@ -1,36 +1,40 @@
-"""Logged decisions, read from files.
+"""Past decisions with their rewards: in memory, or in files that may be larger than memory.
 
 A log is an object in memory (``Log``), or files that are read part by part (``LogFiles``): Parquet,
-or a folder of Parquet files, which may be larger than memory. Both are a sequence of parts.
-
-Two formats are recognised by their columns:
-
-* rolf's own export, one row per decision: ``arm``, ``reward`` and, where it is known,
-  ``probability``, in the order of ``number`` if there is such a column; ``is_default`` marks
-  defaults for rewards that never came. ``x_<arm>_<feature>`` is a feature of an arm in that round.
-* the Open Bandit Dataset (Saito et al. 2021): ``item_id``, ``click`` and ``propensity_score``,
-  in the order of ``timestamp``. The affinity between user and item is a varying feature, named
-  "affinity"; features of the user alone are the same for all items and are not read.
+or a folder of Parquet files. ``as_log`` takes either, a path, or pairs of an arm and its reward.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from rolf.arms.labels import Coder
 from rolf.arms.table import Arms
 from rolf.checks import vector
 from rolf.errors import InvalidArgument
-from rolf.logs.reader import Contexts, Layout, LogPart, Rows, contexts_of, read_rows
-from rolf.tables.parts import Part, Stream
+from rolf.logs.layout import Layout
+from rolf.logs.reader import (
+    PROBABILITIES,
+    Decisions,
+    LogPart,
+    read_decisions,
+    wrong_probabilities,
+)
+from rolf.logs.rounds import Contexts, contexts_of
+from rolf.tables.labels import Coder
+from rolf.tables.parts import Stream, TablePart
 from rolf.types import FloatArray
+
+#: tells the layout of a file from its path and the names of its columns
+ChooseLayout: TypeAlias = Callable[[str | Path, Sequence[str]], Layout]
+#: columns of names, which are kept as text
+NAMES = ("arm", "item_id", "id")
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,11 @@ class Log:
 
     Attributes:
         arms: the arm of each decision, as text.
-        probabilities: the chance with which it was chosen, in (0, 1]; NaN, or None for all of
+        probabilities: the probability with which it was chosen, in (0, 1]; NaN, or None for all of
             them, where it is not known.
         rewards: the reward of each decision.
         columns: for each ``x_<arm>_<feature>`` its value in every round.
-        contextual: whether the chance of an arm may depend on something that also moves the
+        contextual: whether the probability of an arm may depend on something that also moves the
             rewards: features of the round, or the position on a page.
         defaults: how many of the rewards are defaults for rewards that never came.
         unrewarded: how many decisions were left out because they have no reward.
@@ -58,9 +62,13 @@ class Log:
     unrewarded: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "arms", [str(arm) for arm in self.arms])
+        if isinstance(self.arms, str) or not isinstance(self.arms, Iterable):
+            raise InvalidArgument("arms", self.arms, "the arm of each decision")
+        arms = self.arms.tolist() if hasattr(self.arms, "tolist") else self.arms
+        object.__setattr__(self, "arms", [str(arm) for arm in arms])
         object.__setattr__(self, "rewards", vector("rewards", self.rewards, "decision"))
-        object.__setattr__(self, "probabilities", _chances(self.probabilities, len(self.arms)))
+        probabilities = _checked_probabilities(self.probabilities, len(self.arms))
+        object.__setattr__(self, "probabilities", probabilities)
         columns = {name: vector(name, values, "decision") for name, values in self.columns.items()}
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "contextual", self.contextual or bool(columns))
@@ -75,7 +83,7 @@ class Log:
         return len(self.arms)
 
     @property
-    def unknown_chances(self) -> int:
+    def unknown_probabilities(self) -> int:
         """How many decisions have no known probability."""
         return int(np.count_nonzero(np.isnan(self.probabilities)))
 
@@ -84,13 +92,18 @@ class Log:
         """All of it, as one part."""
         codes: dict[str, int] = {}
         numbered = np.array([codes.setdefault(arm, len(codes)) for arm in self.arms], np.int64)
-        rows = Rows(numbered, list(codes), self.probabilities, self.rewards, self.columns)
-        return [LogPart(held=rows)]
+        held = Decisions(numbered, list(codes), self.probabilities, self.rewards, self.columns)
+        return [LogPart(held=held._replace(rows=len(self)))]
 
     @property
     def sizes(self) -> list[int]:
         """How many decisions each part has."""
         return [len(self)]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are, with and without a reward."""
+        return len(self) + self.unrewarded
 
     def contexts(self, arms: Arms) -> Contexts | None:
         """The features of every round: the fixed ones, then those of the log.
@@ -104,75 +117,101 @@ class Log:
         return f"<Log of {len(self)} decisions among {len(set(self.arms))} arms>"
 
 
-@dataclass(frozen=True)
+def _checked_probabilities(values: Any, count: int) -> FloatArray:
+    """Probabilities above 0 and at most 1, or NaN where they are not known."""
+    if values is None:
+        return np.full(count, math.nan)
+    try:
+        probabilities = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument("probabilities", values, "numbers, one per decision") from None
+    if probabilities.ndim != 1:
+        raise InvalidArgument("probabilities", f"shape {probabilities.shape}", "one per decision")
+    for place in wrong_probabilities(probabilities)[:1].tolist():
+        got = f"{probabilities[place]:g} for decision {place}"
+        raise InvalidArgument("probabilities", got, PROBABILITIES)
+    return probabilities
+
+
 class LogFiles:
     """A log in files, of which only some rows are in memory at any time.
 
     Attributes:
+        path: of the file or folder.
+        layout: which column is what.
         parts: its parts, in the order of the decisions.
-        sizes: how many decisions with rewards each part has.
-        columns: the names of features that vary, as in a ``Log``.
-        contextual: as in a ``Log``.
-        unrewarded: as in a ``Log``.
-        unknown_chances: how many decisions have no known probability.
+        rows: how many rows there are, with and without a reward.
     """
 
-    parts: list[LogPart]
-    sizes: list[int]
-    columns: list[str]
-    contextual: bool
-    unrewarded: int
-    unknown_chances: int
-    defaults: int = 0  # counted when they are read
+    defaults = 0  # counted when they are read
+
+    def __init__(self, path: str | Path, stream: Stream, layout: Layout) -> None:
+        self.path = path
+        self.layout = layout
+        self.rows = stream.rows
+        self._stream = stream
+        self._parts = stream.parts(layout.order)
+        self.parts = [_log_part(part, layout) for part in self._parts]
 
     def __len__(self) -> int:
         return sum(self.sizes)
 
+    def decisions(self, features: bool = False) -> Iterator[Decisions]:
+        """All decisions with rewards, as they are read."""
+        for part in self.parts:
+            yield from part.batches(features)
 
-def _chances(values: Any, count: int) -> FloatArray:
-    """Chances above 0 and at most 1, or NaN where they are not known."""
-    if values is None:
-        return np.full(count, math.nan)
-    try:
-        chances = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidArgument("probabilities", values, "numbers, one per decision") from None
-    if chances.ndim != 1:
-        raise InvalidArgument("probabilities", f"shape {chances.shape}", "one per decision")
-    wrong = np.flatnonzero((chances <= 0.0) | (chances > 1.0))
-    if wrong.size:
-        got = f"{chances[wrong[0]]:g} for decision {wrong[0]}"
-        raise InvalidArgument("probabilities", got, "chances above 0 and at most 1")
-    return chances
+    @property
+    def columns(self) -> list[str]:
+        """The names of features that vary, as in a ``Log``."""
+        return list(self.layout.features)
+
+    @property
+    def contextual(self) -> bool:
+        """As in a ``Log``."""
+        return self.layout.contextual
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many decisions with rewards each part has."""
+        return self._counts[0]
+
+    @property
+    def unknown_probabilities(self) -> int:
+        """How many decisions have no known probability."""
+        return self._counts[1]
+
+    @property
+    def unrewarded(self) -> int:
+        """How many decisions have no reward."""
+        return self.rows - len(self)
+
+    @cached_property
+    def _counts(self) -> tuple[list[int], int]:
+        """Decisions with rewards per part, and how many of all have no probability: for Parquet,
+        what the files say of themselves mostly tells."""
+        counts = [
+            _count(self._stream, table, self.layout)
+            if part.held is None
+            else (part.held.size, int(np.count_nonzero(np.isnan(part.held.probabilities))))
+            for table, part in zip(self._parts, self.parts, strict=True)
+        ]
+        sizes = [size for size, _ in counts]
+        if not sum(sizes):
+            got = f"{self.rows} decisions without rewards"
+            raise InvalidArgument(f"{self.path}", got, "some rewards")
+        return sizes, sum(unknown for _, unknown in counts)
 
 
-def open_log(path: str | Path) -> LogFiles:
-    """Open a log as ``read_log`` does, without reading more than is needed to check its columns
-    and to count its decisions: what Parquet files say of themselves will mostly do."""
-    stream = Stream(path, text=("arm", "item_id", "id"))
-    layout, open_bandit = Layout.of(path, stream.names)
-    features = list(layout.features)
-    stream.check_files([*layout.columns(True), *([layout.order] if layout.order else [])])
-    parts, sizes, unknown, unrewarded = [], [], 0, 0
-    for part in stream.parts(layout.order):
-        if part.held is not None:
-            (batch,) = part.batches([])
-            rows = read_rows(batch, layout, Coder(), True)
-            parts.append(LogPart(held=rows))
-            valid, without = rows.size, int(np.count_nonzero(np.isnan(rows.chances)))
-        else:
-            parts.append(LogPart(part, layout))
-            valid, without = _count(stream, part, layout)
-        sizes.append(valid)
-        unknown += without
-        unrewarded += part.rows - valid
-    if not sum(sizes):
-        raise InvalidArgument(f"{path}", f"{unrewarded} decisions without rewards", "some rewards")
-    contextual = open_bandit or bool(features)
-    return LogFiles(parts, sizes, features, contextual, unrewarded, unknown)
+def _log_part(part: TablePart, layout: Layout) -> LogPart:
+    """A part of a log; that of a CSV file, which is in memory anyway, is read at once."""
+    if part.held is None:
+        return LogPart(part, layout)
+    (batch,) = part.batches([])
+    return LogPart(held=read_decisions(batch, layout, Coder(), True))
 
 
-def _count(stream: Stream, part: Part, layout: Layout) -> tuple[int, int]:
+def _count(stream: Stream, part: TablePart, layout: Layout) -> tuple[int, int]:
     """How many decisions of a part have a reward, and how many of these have no probability."""
     empty = stream.nulls(part, layout.reward)
     without: int | None = part.rows
@@ -189,9 +228,40 @@ def _count(stream: Stream, part: Part, layout: Layout) -> tuple[int, int]:
         rewarded += int(np.count_nonzero(valid))
         unknown += int(np.count_nonzero(valid))
         if layout.probability is not None:
-            chances = batch.rows.column(layout.probability)
-            unknown -= int(np.count_nonzero(valid & chances.is_valid().to_numpy(False)))
+            known = batch.rows.column(layout.probability).is_valid().to_numpy(False)
+            unknown -= int(np.count_nonzero(valid & known))
     return rewarded, unknown
+
+
+def open_log(path: str | Path, layout: Layout | ChooseLayout = Layout.recognised) -> LogFiles:
+    """Open a log without reading more of it than is needed to check its columns.
+
+    Args:
+        path: CSV, Parquet, or a folder of Parquet files.
+        layout: which column is what, or how to tell from the path and the names of the columns; by
+            default ours and that of the Open Bandit Dataset are recognised.
+    """
+    if not isinstance(path, str | Path):
+        raise InvalidArgument("path", path, "the path of a file or folder")
+    stream = Stream(path, text=(layout.arm,) if isinstance(layout, Layout) else NAMES)
+    choose = layout.fitted if isinstance(layout, Layout) else layout
+    chosen = choose(path, stream.names)
+    stream.check_files([*chosen.columns(True), *([chosen.order] if chosen.order else [])])
+    return LogFiles(path, stream, chosen)
+
+
+def as_log(log: Any, layout: Layout | ChooseLayout = Layout.recognised) -> Log | LogFiles:
+    """A log, the path of one, or pairs of an arm and its reward."""
+    if isinstance(log, Log | LogFiles):
+        return log
+    if isinstance(log, str | Path):
+        return open_log(log, layout)
+    try:
+        pairs = [(arm, reward) for arm, reward in log]
+    except (TypeError, ValueError):
+        wanted = "the path of a log, a rolf.Log, or pairs of an arm and its reward"
+        raise InvalidArgument("log", log, wanted) from None
+    return Log([arm for arm, _ in pairs], None, [reward for _, reward in pairs])  # type: ignore[arg-type]
 
 
 def read_log(path: str | Path) -> Log:
@@ -203,19 +273,17 @@ def read_log(path: str | Path) -> Log:
     be missing; only some estimators need them.
     """
     files = open_log(path)
-    rows = [
-        each
-        for part, size in zip(files.parts, files.sizes, strict=True)
-        for each in part.rows(0, size, features=True)
-    ]
+    unrewarded = files.unrewarded  # raises if no decision has a reward
+    decisions = list(files.decisions(features=True))
     return Log(
-        arms=[each.labels[code] for each in rows for code in each.codes.tolist()],
-        probabilities=np.concatenate([each.chances for each in rows]),
-        rewards=np.concatenate([each.rewards for each in rows]),
+        arms=[each.labels[code] for each in decisions for code in each.codes.tolist()],
+        probabilities=np.concatenate([each.probabilities for each in decisions]),
+        rewards=np.concatenate([each.rewards for each in decisions]),
         columns={
-            name: np.concatenate([each.columns[name] for each in rows]) for name in files.columns
+            name: np.concatenate([each.columns[name] for each in decisions])
+            for name in files.columns
         },
         contextual=files.contextual,
-        defaults=sum(int(each.defaults.sum()) for each in rows if each.defaults is not None),
-        unrewarded=files.unrewarded,
+        defaults=sum(int(each.defaults.sum()) for each in decisions if each.defaults is not None),
+        unrewarded=unrewarded,
     )

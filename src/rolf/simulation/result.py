@@ -15,7 +15,7 @@ from rolf.errors import InvalidArgument, RolfError
 from rolf.extras import require
 from rolf.plots import style
 from rolf.plots.regret import Curves, curves_of, regret_figure
-from rolf.tables.files import PARQUET, check_parquet
+from rolf.tables.parquet import PARQUET, check_parquet
 from rolf.text import format_table, harmless, html_lines, html_table, write_csv
 from rolf.types import FloatArray, IntArray
 

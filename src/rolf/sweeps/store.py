@@ -25,7 +25,7 @@ import numpy as np
 from rolf.errors import InvalidArgument, RolfError
 from rolf.sweeps.plan import Plan, plan_from_dict
 from rolf.tables.durable import sync_folder
-from rolf.tables.files import check_parquet
+from rolf.tables.parquet import check_parquet
 from rolf.types import FloatArray
 
 FORMAT = "rolf-sweep-runs"

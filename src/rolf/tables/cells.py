@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from rolf.types import FloatArray
+
 #: text in the place of a missing number or date, in lower case
 BLANKS = {
     *("", "-", "--", "\u2013", "\u2014", "?", ".", "na", "n/a", "nan", "nat", "null", "none"),
@@ -121,6 +123,15 @@ def typed_number(value: Any) -> float | None:
         except OverflowError:
             return math.inf
     return None
+
+
+def written_numbers(values: Sequence[Any]) -> FloatArray:
+    """Numbers with a decimal point or, if more of them fit it, a decimal comma."""
+    amounts = [None if value is None else amount(value) for value in values]
+    digits = [each[0] for each in amounts if each is not None]
+    mark = decimal_mark(digits, ".")
+    plain = [math.nan if each is None or each[1] else number(each[0], mark) for each in amounts]
+    return np.array(plain, dtype=np.float64)
 
 
 # --- dates -------------------------------------------------------------------------------------

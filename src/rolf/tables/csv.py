@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from rolf.errors import RolfError
-from rolf.text import as_written
+from rolf.extras import require
+from rolf.tables.limits import check_bytes, check_size, table_errors
+from rolf.text import HARMLESS, as_written, harmless
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 #: files that are unpacked while they are read
 PACKED = (".gz", ".bz2", ".zst", ".lz4")
 #: how much of a file its separator is decided by, in bytes
 SAMPLE = 1 << 16
+#: how much of a file is looked at at a time, in bytes
+BLOCK = 1 << 22
+#: bytes that stand for nothing in Windows' form of Latin-1
+NOT_WINDOWS = b"\x81\x8d\x8f\x90\x9d"
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-class Layout(NamedTuple):
+class Dialect(NamedTuple):
     """How the cells of a file are written."""
 
     encoding: str = "utf-8-sig"
@@ -33,7 +44,7 @@ class Layout(NamedTuple):
 class Cells(NamedTuple):
     """The cells of a file below its header, row by row."""
 
-    layout: Layout
+    dialect: Dialect
     header: list[str]
     rows: list[list[str]]
     numbers: list[int]  # of the rows, as a spreadsheet shows them: the header is row 1
@@ -53,15 +64,15 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         yield stream
 
 
-def find_layout(start: bytes, encoding: str) -> Layout:
-    """The layout of a file from its first bytes.
+def find_dialect(start: bytes, encoding: str) -> Dialect:
+    """The dialect of a file from its first bytes.
 
     The separator is one that the header has: the one that cuts most rows into as many cells as
     the header, and of several the one that cuts them into the most.
     """
     text = start[:SAMPLE].decode(encoding, "replace")
     if stated := re.match(r"sep=(.)\r?\n", text):
-        return Layout(encoding, stated[1], _mark(text, stated[1]), 1)
+        return Dialect(encoding, stated[1], _mark(text, stated[1]), 1)
     if len(start) > SAMPLE:
         text = text[: text.rfind("\n") + 1] or text
     best = (0.0, 0, ",")
@@ -74,7 +85,7 @@ def find_layout(start: bytes, encoding: str) -> Layout:
         if width > 1:
             fitting = Counter(map(len, rows))[width] / len(rows)
             best = max(best, (fitting, width, separator), key=lambda each: each[:2])
-    return Layout(encoding, best[2], _mark(text, best[2]))
+    return Dialect(encoding, best[2], _mark(text, best[2]))
 
 
 def _mark(text: str, separator: str) -> str:
@@ -84,15 +95,15 @@ def _mark(text: str, separator: str) -> str:
     return "," if separator != "," and marks[","] > marks["."] else "."
 
 
-def read_cells(path: Path, layout: Layout) -> Cells:
+def read_cells(path: Path, dialect: Dialect) -> Cells:
     """The cells of a file as text; rows in which nothing stands are left out."""
     rows, numbers, ragged = [], [], []
     try:
         with open_bytes(path) as stream:
-            text = io.TextIOWrapper(io.BytesIO(stream.read()), layout.encoding, newline="")
-            for _ in range(layout.first_line):
+            text = io.TextIOWrapper(io.BytesIO(stream.read()), dialect.encoding, newline="")
+            for _ in range(dialect.first_line):
                 text.readline()
-            reader = csv.reader(text, delimiter=layout.separator)
+            reader = csv.reader(text, delimiter=dialect.separator)
             header = [as_written(name) for name in next(reader, [])]
             for number, row in enumerate(reader, 2):
                 if not any(cell.strip() for cell in row):
@@ -104,4 +115,67 @@ def read_cells(path: Path, layout: Layout) -> Cells:
                 numbers.append(number)
     except (UnicodeDecodeError, csv.Error) as error:
         raise RolfError(f"{path}: is neither CSV nor Parquet ({error})") from None
-    return Cells(layout, header, rows, numbers, ragged)
+    return Cells(dialect, header, rows, numbers, ragged)
+
+
+def dialect_of(path: Path) -> Dialect:
+    """The dialect of a CSV file.
+
+    One that is too large is refused, also one that only becomes so when it is unpacked.
+    """
+    size = lines = columns = 0
+    start, decoder = b"", codecs.getincrementaldecoder("utf-8")()
+    utf8 = windows = True
+    with open_bytes(path) as stream:
+        while block := stream.read(BLOCK):
+            if not size:
+                start = block
+                header = re.split(rb"[\r\n]", block, maxsplit=1)[0]
+                columns = max(header.count(mark.encode()) for mark in SEPARATORS)
+            lines += max(block.count(b"\n"), block.count(b"\r"))
+            size += len(block)
+            check_size(path, lines - 1, columns + 1)
+            check_bytes(path, size)
+            utf8 = utf8 and _fits(decoder, block)
+            windows = windows and block.translate(None, NOT_WINDOWS) == block
+            if b"\0" in block and not start.startswith(UTF16):
+                raise RolfError(f"{path}: is neither CSV nor Parquet (it is no text)")
+    if start.startswith(UTF16):
+        return find_dialect(start, "utf-16")
+    if utf8 and _fits(decoder, b"", final=True):
+        return find_dialect(start, "utf-8-sig")
+    return find_dialect(start, "cp1252" if windows else "latin-1")
+
+
+def _fits(decoder: codecs.IncrementalDecoder, block: bytes, final: bool = False) -> bool:
+    try:
+        decoder.decode(block, final)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def read_csv(path: str | Path, text: Sequence[str] = ()) -> pa.Table:
+    """Read a table; the columns named in ``text`` are kept as text, as written."""
+    require("pyarrow", "reading a table from a file")
+    import pyarrow as pa
+    from pyarrow import compute
+    from pyarrow import csv as arrow
+
+    source = Path(path)
+    with table_errors(source):
+        dialect = dialect_of(source)
+        types = dict.fromkeys((*text, *map(harmless, text)), pa.string())
+        table = arrow.read_csv(
+            source,
+            read_options=arrow.ReadOptions(
+                encoding=dialect.encoding.replace("utf-8-sig", "utf8"), skip_rows=dialect.first_line
+            ),
+            parse_options=arrow.ParseOptions(delimiter=dialect.separator),
+            convert_options=arrow.ConvertOptions(column_types=types, decimal_point=dialect.mark),
+        )
+        for i, field in enumerate(table.schema):
+            if pa.types.is_string(field.type):
+                values = compute.replace_substring_regex(table.column(i), HARMLESS, r"\1")
+                table = table.set_column(i, field.name, values)
+        return table.rename_columns([as_written(each) for each in table.column_names])

@@ -17,19 +17,18 @@ import numpy as np
 
 from rolf.errors import InvalidArgument
 from rolf.extras import require
-from rolf.tables.files import (
+from rolf.tables.cells import written_numbers
+from rolf.tables.csv import read_csv
+from rolf.tables.limits import (
     MAX_ROWS,
-    SLICE,
     check_bytes,
     check_columns,
-    check_kinds,
-    check_row_groups,
-    is_parquet,
-    is_text,
-    read_table,
     reading_errors,
     table_errors,
 )
+from rolf.tables.parquet import SLICE, check_kinds, check_row_groups, is_parquet, is_text
+from rolf.text import listed
+from rolf.types import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +81,7 @@ class Batch(NamedTuple):
         return Batch(self.paths, files, np.asarray(self.places)[kept], self.rows.filter(mask))
 
 
-class Part(NamedTuple):
+class TablePart(NamedTuple):
     """Row groups that are read together, sorted by a column if one is named."""
 
     pieces: tuple[Piece, ...]
@@ -126,7 +125,7 @@ class Stream:
             folder = self.path.is_dir()
         self._files = parquet_files(self.path) if folder else [self.path]
         if not folder and not is_parquet(self.path):
-            table = read_table(path, text)
+            table = read_csv(path, text)
             check_columns(path, table.column_names)
             self._table: pa.Table | None = table
             self.names: list[str] = table.column_names
@@ -162,7 +161,7 @@ class Stream:
                 got, wanted = footer.schema.names, f"{', '.join(missing)} too, as in other files"
                 raise InvalidArgument(f"{path}: columns", got, wanted)
 
-    def parts(self, order: str | None = None) -> list[Part]:
+    def parts(self, order: str | None = None) -> list[TablePart]:
         """The parts, so that their rows follow each other in the order of a column, if one is
         named, or else in that of the files.
 
@@ -171,10 +170,10 @@ class Stream:
         if order is not None:
             self._check_order(order)
         if self._table is not None:
-            return [Part((Piece(str(self.path), 0, 0, self.rows),), order, self._table)]
+            return [TablePart((Piece(str(self.path), 0, 0, self.rows),), order, self._table)]
         pieces = [piece for pieces in self._pieces for piece in pieces if piece.rows]
         if order is None:
-            return [Part((piece,)) for piece in pieces]
+            return [TablePart((piece,)) for piece in pieces]
         spans = {piece: self._span(piece, order) for piece in pieces}
         if len(pieces) > 1 and any(span is None for span in spans.values()):
             return [self._sortable(pieces, order)]
@@ -194,7 +193,7 @@ class Stream:
             end = high if end is None else max(end, high)
         return [self._sortable(chain, order) for chain in chains]
 
-    def nulls(self, part: Part, column: str) -> int | None:
+    def nulls(self, part: TablePart, column: str) -> int | None:
         """How many cells of a column are empty, if the files say so."""
         if part.held is not None:
             return int(part.held.column(column).null_count)
@@ -227,8 +226,8 @@ class Stream:
                 expected = "numbers or times, by which rows can be put in order"
                 raise InvalidArgument(f"{path}: {order}", str(kind), expected)
 
-    def _sortable(self, pieces: list[Piece], order: str) -> Part:
-        part = Part(tuple(pieces), order)
+    def _sortable(self, pieces: list[Piece], order: str) -> TablePart:
+        part = TablePart(tuple(pieces), order)
         if part.rows > MAX_SORTED and len(pieces) > 1:
             got = f"{part.rows:,} rows in row groups whose values overlap"
             expected = f"rows in the order of this column, or nearly: at most {MAX_SORTED:,} rows "
@@ -261,6 +260,40 @@ class Stream:
             both = compute.min_max(values)
             ends += [both["min"].as_py(), both["max"].as_py()]
         return min(ends), max(ends)
+
+
+# --- columns ------------------------------------------------------------------------------------
+
+
+def numbers(batch: Batch, name: str, *, optional: bool = False) -> FloatArray:
+    """A column as numbers; an error names the first cell that is none, and all such rows.
+
+    With ``optional``, cells may be empty; they become NaN.
+    """
+    import pyarrow as pa
+
+    column = batch.rows.column(name)
+    try:
+        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        values = written_numbers(column.to_pylist())
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum()
+    if np.isfinite(total):  # as it is, as a rule, if all of them are
+        return np.asarray(values, dtype=np.float64)
+    bad_rows = np.flatnonzero(~np.isfinite(values))
+    if optional:
+        empty = column.is_null().to_numpy(zero_copy_only=False)[bad_rows]
+        bad_rows = bad_rows[~empty]
+    rows = [row for row in bad_rows.tolist() if not (optional and column[row].as_py() == "")]
+    if rows:
+        value = column[rows[0]].as_py()
+        shown = "nothing" if value in (None, "") else repr(value)
+        path = batch.where(rows[0])[0]
+        places = [str(number) for file, number in map(batch.where, rows) if file == path]
+        got = f"{shown} in row {listed(places)}"
+        raise InvalidArgument(f"{path}: {name}", got, "a number in every row")
+    return np.asarray(values, dtype=np.float64)
 
 
 # --- files -------------------------------------------------------------------------------------

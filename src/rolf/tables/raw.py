@@ -13,8 +13,9 @@ import numpy as np
 
 from rolf.errors import InvalidArgument, InvalidTable, RolfError
 from rolf.tables.cells import amount, is_blank, looks_like_date, typed_number
-from rolf.tables.csv import Cells, read_cells
-from rolf.tables.files import check_columns, check_csv, is_parquet, read_table, reading_errors
+from rolf.tables.csv import Cells, dialect_of, read_cells
+from rolf.tables.limits import check_columns, reading_errors
+from rolf.tables.parquet import is_parquet, read_parquet
 from rolf.text import listed
 
 KEY_COLUMNS = ("arm", "item_id", "id")  # that name the arms
@@ -155,7 +156,7 @@ def read_raw(
         wanted = "the arms' names and at least one feature"
         report.problem("columns", list(table.columns), wanted)
         report.check()
-    separator = table.cells.layout.separator if table.cells else ""
+    separator = table.cells.dialect.separator if table.cells else ""
     return RawTable(columns, chosen, labels, report, table.categorical, separator)
 
 
@@ -180,9 +181,9 @@ def _check_labels(report: Report, key: str) -> None:
 
 def _file(path: Path) -> _Source:
     if is_parquet(path):
-        table = read_table(path)
+        table = read_parquet(path)
         if binary := [each.name for each in table.schema if "binary" in str(each.type)]:
-            table = read_table(path, binary)  # as text, or refused
+            table = read_parquet(path, binary)  # as text, or refused
         index = (table.schema.pandas_metadata or {}).get("index_columns", [])
         named = [name for name in index if name in table.column_names]
         check_columns(str(path), table.column_names)
@@ -190,11 +191,11 @@ def _file(path: Path) -> _Source:
         rows = range(2, table.num_rows + 2)
         return _Source(str(path), columns, rows, index_column=named[0] if named else None)
     with reading_errors(path):
-        cells = read_cells(path, check_csv(path))
+        cells = read_cells(path, dialect_of(path))
     if not cells.header:
         raise RolfError(f"{path}: is neither CSV nor Parquet (the file is empty)")
     notes = []
-    if cells.layout.encoding in ("cp1252", "latin-1"):
+    if cells.dialect.encoding in ("cp1252", "latin-1"):
         notes.append(f"{path}: is not UTF-8; read as Latin-1, in the form that Windows writes")
     by_column = list(zip(*cells.rows, strict=True)) or [()] * len(cells.header)
     kept = [

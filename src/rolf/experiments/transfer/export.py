@@ -28,13 +28,11 @@ from rolf.experiments.storage.rows import (
     Row,
 )
 from rolf.extras import require
+from rolf.logs.layout import CONTEXT
 from rolf.policies.core.rounds import Context
 from rolf.policies.policy import Policy
-from rolf.tables.files import PARQUET, is_parquet
+from rolf.tables.parquet import PARQUET, is_parquet
 from rolf.text import harmless
-
-#: how the columns with the entries of a context begin
-CONTEXT = "context_"
 
 
 class Logged(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import APIRouter, Query, Response
 
-from rolf.diagnosis import diagnose
+from rolf.diagnosis.diagnose import diagnose
 from rolf.errors import ExperimentError, InvalidArgument
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.roster import Roster
@@ -16,6 +16,7 @@ from rolf.experiments.status.pending import LATEST
 from rolf.experiments.status.result import Status
 from rolf.experiments.status.timeline import read_outcomes
 from rolf.experiments.storage.contract import log_rows
+from rolf.logs.log import Log
 from rolf.service.dependencies import Calling, Route, needs
 from rolf.service.http.answers import answer
 from rolf.service.schemas.requests import Estimates, Question
@@ -151,13 +152,8 @@ def _diagnosis(experiment: Experiment, level: float) -> dict[str, Any]:
     known = ~np.isnan(outcomes.rewards)
     if not known.any():
         return {"verdict": "not enough data", "reason": "no decision has a reward yet"}
-    chances = outcomes.chances[known]
     labels = roster.arms.labels
-    found = diagnose(
-        roster.arms,
-        [labels[arm] for arm in outcomes.arms[known].tolist()],
-        outcomes.rewards[known],
-        level=level,
-        probabilities=None if np.isnan(chances).any() else chances,
-    )
+    arms = [labels[arm] for arm in outcomes.arms[known].tolist()]
+    log = Log(arms, outcomes.chances[known], outcomes.rewards[known])
+    found = diagnose(log, roster.arms, level=level, progress=False)
     return {**found.to_dict(), "text": str(found)}

@@ -15,19 +15,29 @@ The rules, in this order; "surely" means with a posterior chance of at least ``l
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from rolf.arms.table import Arms
-from rolf.checks import between, vector
+from rolf.checks import between
 from rolf.diagnosis.evidence import Evidence
-from rolf.diagnosis.lack_of_fit import Moments, design, lack_of_fit, noise_of
+from rolf.diagnosis.lack_of_fit import ArmSummary, design, lack_of_fit, noise_of
 from rolf.diagnosis.posterior import Split, click_belief, real_belief, split_of
-from rolf.diagnosis.result import ArmPart, Diagnosis, Share, share_text
+from rolf.diagnosis.result import ArmDiagnosis, Diagnosis, Share, share_text
 from rolf.errors import InvalidArgument
 from rolf.extras import require
+from rolf.logs.layout import OPEN_BANDIT, OWN, Layout
+from rolf.logs.log import ChooseLayout, as_log
+from rolf.logs.reader import Decisions, LogPart
+from rolf.parallel.sections import Workers
+from rolf.progress import progress_bar
+from rolf.tables.labels import Lookup
 from rolf.types import FloatArray, IntArray
 
 TRUST, ROLF, IGNORE = "trust the features", "use RoLF", "ignore the features"
@@ -39,71 +49,122 @@ SOME = 0.05
 
 
 def diagnose(
+    log: Any,
     features: Any,
-    arms: Any,
-    rewards: Any,
     *,
+    arm: str | None = None,
+    reward: str | None = None,
+    probability: str | None = None,
     level: float = 0.95,
     randomised: bool = False,
-    probabilities: Any = None,
+    progress: bool | Callable[[str], None] | None = None,
+    backend: str = "local",
+    jobs: int | None = None,
+    address: str | None = None,
 ) -> Diagnosis:
-    """Do these features explain these rewards?
+    """Do these features explain the rewards of this log?
 
     Rewards that are all 0 or 1 are taken for clicks: what is split is then the variance of their
-    log-odds.
+    log-odds. A log in files is read part by part, and may be larger than memory.
 
     Args:
-        features: (K, d), one row per arm: an array, a nested list, or a DataFrame whose index
-            names the arms. They are standardised and an intercept is added; columns that repeat
-            others do no harm.
-        arms: the arm of each reward: its name, or its position if the features have no names.
-        rewards: one number per entry of ``arms``.
-        level: of the interval of the share, and the chance at which a verdict is sure.
+        log: the path of a log (CSV, Parquet, or a folder of Parquet files, one reward per row), a
+            ``rolf.Log``, or pairs of an arm and its reward. Rows without a reward are left out.
+        features: (K, d), one row per arm: an array, a nested list, a DataFrame whose index names
+            the arms, or the path of a table of arms. They are standardised and an intercept is
+            added; columns that repeat others do no harm.
+        arm: the column of a file with the arm of each reward; "arm" by default, or that of the Open
+            Bandit Dataset.
+        reward: the column with the reward; "reward" by default, or likewise.
+        probability: the column with the probability of each choice; by default "probability", if
+            there is one without gaps. Where probabilities show that every arm always had the same
+            one, there are tests, too.
+        level: of the interval of the share, and the probability at which a verdict is sure.
         randomised: the arms were chosen at random, without regard to rewards. Then there are
             tests as well; for the log of a policy that learns they would be wrong.
-        probabilities: the chance with which each decision's arm was chosen. Where they show that
-            every arm always had the same chance, there are tests, too.
+        progress: show a progress bar; by default on a terminal.
+        backend: where the parts of a log in files are read, as for ``rolf.replay``.
+        jobs: how many at the same time.
+        address: of a cluster.
 
     >>> arms, rewards = [0, 0, 1, 1, 2, 2, 3, 3], [1, 2, 3, 4, 1, 2, 3, 4]
-    >>> diagnosis = diagnose([[0], [1], [2], [3]], arms, rewards, randomised=True)
+    >>> log = list(zip(arms, rewards, strict=True))
+    >>> diagnosis = diagnose(log, [[0], [1], [2], [3]], randomised=True)
     >>> diagnosis.verdict, diagnosis.lack_of_fit.df1, diagnosis.lack_of_fit.df2
     ('not enough data', 2, 4)
     >>> round(diagnosis.lack_of_fit.statistic, 9)
     6.4
     """
+    workers = Workers.checked(backend, jobs, address)
     table = Arms.read(features)
     level = between("level", level, 0.0, 1.0)
-    values = vector("rewards", rewards, "decision")
-    if not values.size:
-        raise InvalidArgument("rewards", rewards, "at least one reward")
-    if isinstance(arms, str) or not hasattr(arms, "__iter__"):
-        raise InvalidArgument("arms", arms, "the arm of each reward")
-    positions = table.positions(arms)
-    if positions.size != values.size:
-        raise InvalidArgument("arms", f"{positions.size} arms", f"{values.size}, one per reward")
     if not isinstance(randomised, bool):
         raise InvalidArgument("randomised", randomised, "True or False")
-    if probabilities is not None:
-        chances = vector("probabilities", probabilities, "reward", values.size)
-        if ((chances <= 0.0) | (chances > 1.0)).any():
-            raise InvalidArgument("probabilities", probabilities, "chances above 0 and at most 1")
-    else:
-        chances = None
-    centre = float(values.mean())  # rewards far from zero would lose digits
-    evidence = Evidence.of(positions, values, table.count, centre, chances)
-    return diagnosis_of(table, evidence, level, randomised)
+    source = as_log(log, _layout(arm, reward, probability))
+    first = next((each for each in _rewarded(source.parts)), None)
+    if first is None:
+        name = log if isinstance(log, str | Path) else "log"
+        raise InvalidArgument(f"{name}", "no row with a reward", "rewards")
+    centre = float(first.rewards.mean())  # rewards far from zero would lose digits
+    function = partial(_evidence, table, centre)
+    seen: Evidence | None = None
+    with progress_bar(progress, len(source.parts), "reading") as advance:
+        for evidence in workers.results(function, source.parts, source.rows):
+            seen = _plus(seen, evidence)
+            advance(Path(log).name if isinstance(log, str | Path) else "log")
+    assert seen is not None
+    diagnosis = diagnosis_of(table, seen, level, randomised)
+    return replace(diagnosis, without_reward=source.rows - diagnosis.rewards)
+
+
+def _layout(arm: str | None, reward: str | None, probability: str | None) -> Layout | ChooseLayout:
+    """The layout with these columns, as far as the user names them."""
+
+    def named(names: Sequence[str]) -> Layout:
+        open_bandit = arm is None and "arm" not in names and "item_id" in names
+        usual = OPEN_BANDIT if open_bandit else OWN
+        columns = (arm or usual[0], reward or usual[1], probability or usual[2])
+        return Layout(*columns, certain=probability is not None)
+
+    if arm is not None:
+        return named([])
+    return lambda path, names: named(names).fitted(path, names)
+
+
+def _rewarded(parts: Iterable[LogPart]) -> Iterator[Decisions]:
+    """The decisions of some parts that have a reward, as they are read."""
+    return (each for part in parts for each in part.batches() if each.size)
+
+
+def _evidence(table: Arms, centre: float, part: LogPart) -> Evidence | None:
+    """What a part of a log shows; None if no row has a reward."""
+    lookup = Lookup(table.labels)
+    evidence: Evidence | None = None
+    for each in _rewarded([part]):
+        known = each.probabilities
+        probabilities = None if math.isnan(float(known.min())) else known
+        positions = each.positions(lookup)
+        more = Evidence.of(positions, each.rewards, table.count, centre, probabilities)
+        evidence = _plus(evidence, more)
+    return evidence
+
+
+def _plus(one: Evidence | None, other: Evidence | None) -> Evidence | None:
+    if one is None or other is None:
+        return one or other
+    return one.plus(other)
 
 
 def diagnosis_of(table: Arms, evidence: Evidence, level: float, randomised: bool) -> Diagnosis:
-    """The diagnosis of what a log has shown; ``randomised``: also where chances do not show it."""
+    """The diagnosis of what a log has shown; ``randomised`` as in ``diagnose``."""
     require("scipy", "a diagnosis")
-    if evidence.chances is not None:
-        randomised = randomised or evidence.chances.at_random
-    moments, played = evidence.moments(), evidence.played
+    if evidence.probabilities is not None:
+        randomised = randomised or evidence.probabilities.at_random
+    summary, played = evidence.summary(), evidence.played
     columns = design(table.features[played])
     clicks = evidence.clicks
     if clicks:  # what was rounded is known exactly
-        moments = moments._replace(means=np.rint(moments.counts * moments.means) / moments.counts)
+        summary = summary._replace(means=np.rint(summary.counts * summary.means) / summary.counts)
     numbers: dict[str, Any] = {
         "level": level,
         "rewards": int(evidence.counts.sum()),
@@ -111,24 +172,24 @@ def diagnosis_of(table: Arms, evidence: Evidence, level: float, randomised: bool
         "rank": columns.shape[1] - 1,
         "scale": "log-odds" if clicks else "rewards",
         "randomised": randomised,
-        "noise": None if math.isnan(moments.pooled) else moments.pooled,
+        "noise": None if math.isnan(summary.pooled) else summary.pooled,
     }
-    if moments.freedom < 1 or evidence.low == evidence.high:
+    if summary.freedom < 1 or evidence.low == evidence.high:
         reason = (
             "No arm has two rewards, so noise cannot be told from a latent part."
-            if moments.freedom < 1
+            if summary.freedom < 1
             else "All rewards are equal: there is nothing to explain."
         )
-        noises = np.full(played.size, moments.pooled)
-        parts = arm_parts(table, played, moments, noises, None, clicks, level)
+        noises = np.full(played.size, summary.pooled)
+        parts = arm_diagnoses(table, played, summary, noises, None, clicks, level)
         return Diagnosis(UNKNOWN, reason, **numbers, arms=parts).times(evidence.unit)
-    noises = noise_of(columns, moments)
+    noises = noise_of(columns, summary)
     if clicks:
         counts, sums = np.zeros((2, table.count))
-        counts[played], sums[played] = moments.counts, moments.counts * moments.means
+        counts[played], sums[played] = summary.counts, summary.counts * summary.means
         split = split_of(click_belief(table.features, counts, sums))
     else:
-        split = split_of(real_belief(table.features, played, moments, noises))
+        split = split_of(real_belief(table.features, played, summary, noises))
     share = share_of(split, level)
     verdict, reason = verdict_of(share, split.differ, level)
     exact = played.size <= columns.shape[1]
@@ -138,8 +199,8 @@ def diagnosis_of(table: Arms, evidence: Evidence, level: float, randomised: bool
             f"{columns.shape[1] - 1}: play more arms, or use fewer features."
         )
     if randomised and not exact:
-        numbers["lack_of_fit"] = lack_of_fit(columns, moments)
-        numbers["differ_p_value"] = lack_of_fit(columns[:, :1], moments).robust_p_value
+        numbers["lack_of_fit"] = lack_of_fit(columns, summary)
+        numbers["differ_p_value"] = lack_of_fit(columns[:, :1], summary).robust_p_value
     return Diagnosis(
         verdict,
         reason,
@@ -147,7 +208,7 @@ def diagnosis_of(table: Arms, evidence: Evidence, level: float, randomised: bool
         share=share,
         explained=float(np.median(split.explained)),
         latent=float(np.median(split.latent)),
-        arms=arm_parts(table, played, moments, noises, split, clicks, level),
+        arms=arm_diagnoses(table, played, summary, noises, split, clicks, level),
     ).times(evidence.unit)
 
 
@@ -188,16 +249,16 @@ def verdict_of(share: Share, differ: float, level: float) -> tuple[str, str]:
     return UNKNOWN, f"The features explain {size}: too wide to decide."
 
 
-def arm_parts(
+def arm_diagnoses(
     table: Arms,
     played: IntArray,
-    moments: Moments,
+    summary: ArmSummary,
     noises: FloatArray,
     split: Split | None,
     clicks: bool,
     level: float,
-) -> list[ArmPart]:
-    """All arms; ``moments`` and ``noises`` are for the played ones only."""
+) -> list[ArmDiagnosis]:
+    """All arms; ``summary`` and ``noises`` are for the played ones only."""
     quantile = NormalDist().inv_cdf(0.5 + 0.5 * level)
     places = {int(position): place for place, position in enumerate(played)}
     out = []
@@ -205,7 +266,7 @@ def arm_parts(
         seen: dict[str, Any] = {}
         place = places.get(position)
         if place is not None:
-            plays, mean = float(moments.counts[place]), float(moments.means[place])
+            plays, mean = float(summary.counts[place]), float(summary.means[place])
             seen["mean"] = mean
             if not math.isnan(noises[place]):
                 error = math.sqrt(noises[place] / plays)
@@ -219,9 +280,9 @@ def arm_parts(
                 "latent": float(split.parts[position]),
                 "latent_stderr": float(split.stderr[position]),
                 "shrinkage": float(split.shrinkage[position]),
-                "chance": max(above, below),
+                "probability": max(above, below),
             }
-        out.append(ArmPart(label, 0 if place is None else int(moments.counts[place]), **seen))
+        out.append(ArmDiagnosis(label, 0 if place is None else int(summary.counts[place]), **seen))
     return out
 
 
