@@ -13,6 +13,7 @@ from rolf.errors import (
     UnknownDecision,
     UntoldDecision,
 )
+from rolf.experiments.log import rewards as log_rewards
 from rolf.experiments.log import synced as live
 from rolf.experiments.storage.rows import CORRECTION, DEFAULT, REWARD
 from rolf.policies.state.arrays import arrays
@@ -148,7 +149,7 @@ def test_corrections_that_are_refused_change_nothing(arguments, error, match):
 
 
 def test_no_more_corrections_than_the_log_can_number(monkeypatch):
-    monkeypatch.setattr(live, "MAX_CORRECTIONS", 3)
+    monkeypatch.setattr(log_rewards, "MAX_CORRECTIONS", 3)
     experiment = create_experiment(make_url("memory"))
     decision = experiment.ask()
     experiment.tell(decision, 0.0)

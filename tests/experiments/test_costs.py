@@ -14,7 +14,7 @@ import pytest
 
 import rolf
 from rolf.errors import UnknownExperiment
-from rolf.experiments import experiment as experiment_module
+from rolf.experiments.log import rewards as log_rewards
 from rolf.experiments.log import snapshot as snapshots
 from rolf.experiments.log.snapshot import dump
 from rolf.experiments.storage import contract as base
@@ -324,4 +324,4 @@ def test_a_row_knows_its_place():
     decision = decision_row(3)
     assert decision.place == (3, DECISION)
     assert Row(0, 4, 3, 0.0).place != decision.place
-    assert experiment_module.EXPIRY_PART < PART
+    assert log_rewards.DEFAULTS_PART < PART

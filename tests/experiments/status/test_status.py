@@ -131,9 +131,9 @@ def test_policies_without_a_posterior_have_that_of_rolf_bayes(name):
     experiment = create_experiment(make_url("memory"), policy=name)
     play(experiment, 40)
     experiment.status()  # the replica is in step with the log afterwards
-    moments = replica_of(experiment).totals
+    totals = replica_of(experiment).totals
     bayes = rolf.RoLFBayes(FEATURES, seed=0)
-    bayes.learn_totals(moments.counts, moments.sums, moments.squares, level=moments.anchor)
+    bayes.learn_totals(totals.counts, totals.sums, totals.squares, level=totals.anchor)
     experiment.retire_arms([1])
     arms = experiment.status().arms
     low, high = bayes.intervals(LEVEL).T

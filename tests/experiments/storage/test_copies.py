@@ -425,6 +425,7 @@ def test_features_of_rounds_go_to_a_policy_that_takes_them(tmp_path):
     fixed = create_experiment(make_url("memory"), policy="ucb")
     play(fixed, 3)
     fixed.backup(tmp_path / "fixed.db")
+    database = rolf.Database(make_url("memory"))
     with pytest.raises(InvalidArgument, match="features of every round"):
         database.restore(tmp_path / "fixed.db", ["one"], policy="rolf-varying")
 

@@ -105,7 +105,7 @@ def test_a_foreign_transaction_stops_nothing_but_the_log_it_has_locked():
     one, two = create_experiment(url, policy="ucb"), create_experiment(url, "two", policy="ucb")
     with psycopg.connect(url) as foreign:
         foreign.execute(
-            "INSERT INTO rolf_log SELECT %s, 1, 1, 1, 0, 0, 1, 0, 0, true, 1", (one.record.id,)
+            "INSERT INTO rolf_log SELECT %s, 1, 1, 1, 0, 0, 1, 0, 0, true, 1, 0", (one.record.id,)
         )
         start = time.monotonic()
         play(two, 3)
@@ -200,7 +200,7 @@ def add_unflushed_decision(url):
         tag, last = connection.execute(
             "WITH head AS (UPDATE rolf_heads SET last = last + 1 RETURNING last) "
             "INSERT INTO rolf_log SELECT experiment, head.last, kind, number + 1, time, arm, "
-            "probability, greedy, pseudo, matched, mark FROM rolf_log, head "
+            "probability, greedy, pseudo_action, matched, clock_steps, ordinal FROM rolf_log, head "
             "WHERE kind = 1 ORDER BY number DESC LIMIT 1 "
             "RETURNING (SELECT tag FROM rolf_experiments), number"
         ).fetchone()

@@ -125,7 +125,8 @@ class Replica:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RolfWarning)  # shown when the experiment was created
             cls = self._policy_class(options)
-            self.policy: Policy = cls(self.roster.arms, seed=0, **options)
+            self.policy: Policy = cls(self.roster.arms.features, seed=0, **options)
+        self.policy.arms = self.roster.arms  # by their names
         self.state = self.policy.state
         self.whole = self.policy.whole
 
