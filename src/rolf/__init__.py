@@ -6,14 +6,14 @@ if TYPE_CHECKING:
     from rolf import environments, parallel, theory
     from rolf.arms.reading import read_arms
     from rolf.augment import Augmentation
-    from rolf.client.connect import Service, connect
+    from rolf.client.connect import connect, open_experiment
     from rolf.client.experiment import RemoteExperiment
     from rolf.diagnosis.diagnose import diagnose
     from rolf.diagnosis.result import Diagnosis
     from rolf.errors import RolfError, RolfWarning
     from rolf.evaluation.replay import replay
     from rolf.evaluation.result import Evaluation
-    from rolf.experiments.database import Database, open_experiment
+    from rolf.experiments.database import Database
     from rolf.experiments.experiment import Experiment
     from rolf.experiments.log.decisions import LoggedDecision
     from rolf.experiments.status.pending import Pending
@@ -74,7 +74,6 @@ _HOMES = {
     "RoLFVarying": "rolf.policies.rolf_varying",
     "RolfError": "rolf.errors",
     "RolfWarning": "rolf.errors",
-    "Service": "rolf.client.connect",
     "Status": "rolf.experiments.status.result",
     "Sweep": "rolf.sweeps.result",
     "connect": "rolf.client.connect",
@@ -82,7 +81,7 @@ _HOMES = {
     "environments": "rolf.environments",
     "load_result": "rolf.simulation.result",
     "load_sweep": "rolf.sweeps.result",
-    "open_experiment": "rolf.experiments.database",
+    "open_experiment": "rolf.client.connect",
     "parallel": "rolf.parallel",
     "policy_class": "rolf.policies.registry",
     "policy_classes": "rolf.policies.registry",
@@ -124,7 +123,6 @@ __all__ = [
     "RoLFVarying",
     "RolfError",
     "RolfWarning",
-    "Service",
     "Status",
     "Sweep",
     "__version__",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import logging
+import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -66,12 +67,12 @@ POLICY = "A policy: its name in the catalogue, an entry point, or package.module
 
 def open_existing(url: str, name: str) -> Experiment:
     """Open an experiment that exists; the error for an unknown name lists the known ones."""
-    import rolf
+    from rolf.experiments.database import list_experiments, open_experiment
 
     try:
-        return rolf.open_experiment(url, name)
+        return open_experiment(url, name)
     except UnknownExperiment:
-        known = rolf.Database(url).names()
+        known = list_experiments(url)
         there = f"there are {listed(known, 20)}" if known else "this database has none"
         raise UnknownExperiment(f"no experiment is called {name!r}; {there}") from None
 
@@ -232,3 +233,14 @@ def terminated_as_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def writable_folder(folder: Path) -> Path:
+    """Create the folder for the output if needed, before anything is computed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InvalidArgument("--out", str(folder), f"a folder to write to ({error})") from None
+    return folder

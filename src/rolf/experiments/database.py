@@ -7,15 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rolf.errors import InvalidArgument, RolfError, RolfWarning, UnknownExperiment
-from rolf.experiments.experiment import Experiment
+from rolf.experiments.experiment import Experiment, in_thread
 from rolf.experiments.gate import Gate, close_abandoned
 from rolf.experiments.log.synced import SyncedReplica
 from rolf.experiments.roster import Roster
 from rolf.experiments.settings import Settings, checked_name, default_policy
-from rolf.experiments.status.result import ExperimentSummary
 from rolf.experiments.storage.contract import Store
 from rolf.experiments.storage.rows import Record, Row
 from rolf.experiments.storage.urls import check_url, connect, connect_existing, shown
@@ -40,35 +39,7 @@ def open_experiment(
     timeout: float | None = None,
     missing: str = "impute",
 ) -> Experiment:
-    """Create an experiment, or continue it.
-
-    If the experiment exists, the arguments must agree with what it was created with.
-
-    Args:
-        url: ``sqlite:///file.db``, ``postgresql://user@host/database`` or ``memory://``.
-        name: of the experiment, unique in its database.
-        features: (K, d) table of the arms, one row per arm; the index of a DataFrame names
-            them. Or whatever ``read_arms`` reads: a file, or a DataFrame with text, dates or
-            missing cells. How its columns were read is kept, and arms that come later are read
-            in the same way.
-            Needed to create an experiment; without it the experiment must exist.
-        policy: a name in the catalogue, ``package.module:Class``, or a class, which another
-            process must be able to import. By default a new experiment gets rolf-bayes, and one
-            that exists keeps its policy. Features that come with every ask need one that takes
-            them, such as rolf-bayes-varying.
-        options: of the policy.
-        context: names or number of the entries of a context that comes with every ask, for the
-            policies that take one, such as rolf-bayes-varying, which is then the default. The same
-            as the option ``context``.
-        seed: of all random draws, together with the number of the decision; random by default.
-        default_reward: the reward of decisions that are never told one; 0 by default.
-        reward_after: after how many seconds, by the database's clock, they get it; never by
-            default.
-        timeout: seconds after which a call gives up waiting for the database, with
-            StorageUnavailable; the variable ROLF_STORAGE_TIMEOUT, or 30, by default.
-        missing: "impute" cells that are missing in the table of the arms, or "error" to refuse
-            them, as in ``read_arms``.
-    """
+    """``rolf.open_experiment`` for databases."""
     name = checked_name(name)
     roster = None if features is None else Roster.read(features, missing)
     if context is not None:
@@ -193,10 +164,52 @@ def _first_policy(cls: Any, roster: Roster, options: Mapping[str, Any]) -> Polic
     return policy
 
 
+class ExperimentSummary(NamedTuple):
+    """An experiment in a list.
+
+    Attributes:
+        name, policy: as it was created.
+        created: when, in seconds since 1970.
+        paused: whether it makes no decisions; None, as below, if it cannot be read.
+        arms: how many are not retired.
+        asked: decisions so far.
+        told: rewards told.
+        pending: decisions without a reward.
+    """
+
+    name: str
+    policy: str
+    created: float
+    paused: bool | None = None
+    arms: int | None = None
+    asked: int | None = None
+    told: int | None = None
+    pending: int | None = None
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> ExperimentSummary:
+        """The summary of an open experiment."""
+        with experiment.current() as replica:
+            asked, told, roster = sum(replica.asked), sum(replica.told), replica.roster
+            pending = asked - told - replica.defaults
+        record = experiment.record
+        return cls(
+            record.name,
+            record.policy,
+            record.created,
+            roster.paused,
+            sum(roster.active),
+            asked,
+            told,
+            pending,
+        )
+
+
 class Database:
     """The experiments of a database. ``rolf.connect`` gives one.
 
-    Every call opens the database and closes it again; experiments stay open until they are closed.
+    It holds no connection: each call opens its own. Every method that opens one has a coroutine
+    whose name starts with an ``a``.
     """
 
     def __init__(self, url: str, *, timeout: float | None = None) -> None:
@@ -218,7 +231,6 @@ class Database:
         seed: int | None = None,
         default_reward: float | None = None,
         reward_after: float | timedelta | None = None,
-        missing: str = "impute",
     ) -> Experiment:
         """Create an experiment, or check that it was created with the same settings.
 
@@ -235,7 +247,6 @@ class Database:
             default_reward=default_reward,
             reward_after=reward_after,
             timeout=self._timeout,
-            missing=missing,
         )
 
     def names(self) -> list[str]:
@@ -252,7 +263,7 @@ class Database:
     def _summary(self, record: Record) -> ExperimentSummary:
         try:
             with self.experiment(record.name) as experiment:
-                return experiment.summary()
+                return ExperimentSummary.of(experiment)
         except RolfError:  # deleted just now, or damaged
             return ExperimentSummary(record.name, record.policy, record.created)
 
@@ -323,7 +334,7 @@ class Database:
                 store.close()
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Nothing is open; for use in a ``with`` statement, like a service."""
 
     def __enter__(self) -> Database:
         return self
@@ -331,5 +342,27 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    async def aclose(self) -> None:
+        """``close`` for coroutines."""
+
+    async def __aenter__(self) -> Database:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    acreate, aexperiments, adelete = in_thread(create), in_thread(experiments), in_thread(delete)
+    abackup, arestore = in_thread(backup), in_thread(restore)
+
     def __repr__(self) -> str:
         return f"<Database {shown(self.url)}>"
+
+
+def list_experiments(url: str) -> list[str]:
+    """The names of all experiments in a database."""
+    return Database(url).names()
+
+
+def delete_experiment(url: str, name: str, *, confirm: str) -> None:
+    """Delete an experiment without opening it."""
+    Database(url).delete(name, confirm=confirm)

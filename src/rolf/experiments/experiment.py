@@ -29,7 +29,6 @@ from rolf.experiments.status.pending import LATEST, Pending, find_pending
 from rolf.experiments.status.result import (
     ArmRecord,
     Counts,
-    ExperimentSummary,
     Status,
     arm_records,
 )
@@ -52,7 +51,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _in_thread(
+def in_thread(
     method: Callable[Concatenate[S, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """The coroutine of a method: the same in another thread, so that the event loop goes on.
@@ -462,17 +461,6 @@ class Experiment:
             arms = None if available is None else replica.roster.active_among(available)
         return status_of(self.name, view, level=level, available=arms, draws=draws)
 
-    def summary(self) -> ExperimentSummary:
-        """The experiment in a few numbers, as lists show it."""
-        with self.current() as replica:
-            asked, told, roster = sum(replica.asked), sum(replica.told), replica.roster
-            pending = asked - told - replica.defaults
-        record = self.record
-        active = sum(roster.active)
-        return ExperimentSummary(
-            record.name, record.policy, record.created, roster.paused, active, asked, told, pending
-        )
-
     def counts(self) -> Counts:
         """How many decisions were made and how many rewards told, without any estimates."""
         with self.current(defaults=False) as replica:
@@ -629,21 +617,21 @@ class Experiment:
 
     # --- coroutines: ``protocol.METHODS`` lists them ---
 
-    aask, aask_many = _in_thread(ask), _in_thread(ask_many)
-    atell, atell_many, acorrect = _in_thread(tell), _in_thread(tell_many), _in_thread(correct)
-    alearn, alearn_totals = _in_thread(learn), _in_thread(learn_totals)
-    alearn_file = _in_thread(learn_file)
-    astatus, acounts, apending = _in_thread(status), _in_thread(counts), _in_thread(pending)
-    alog, aexport, abackup = _in_thread(log), _in_thread(export), _in_thread(backup)
-    aarm_table, aadd_arms = _in_thread(arm_table), _in_thread(add_arms)
-    aretire_arms, arestore_arms = _in_thread(retire_arms), _in_thread(restore_arms)
-    aupdate_features = _in_thread(update_features)
-    apause, aresume, adelete = _in_thread(pause), _in_thread(resume), _in_thread(delete)
-    aestimates, arank = _in_thread(estimates), _in_thread(rank)
-    aprobabilities, aintervals = _in_thread(probabilities), _in_thread(intervals)
-    aprobability_best = _in_thread(probability_best)
-    asnapshot, arebuild = _in_thread(snapshot), _in_thread(rebuild)
-    aclose, awarm_up = _in_thread(close), _in_thread(warm_up)
+    aask, aask_many = in_thread(ask), in_thread(ask_many)
+    atell, atell_many, acorrect = in_thread(tell), in_thread(tell_many), in_thread(correct)
+    alearn, alearn_totals = in_thread(learn), in_thread(learn_totals)
+    alearn_file = in_thread(learn_file)
+    astatus, acounts, apending = in_thread(status), in_thread(counts), in_thread(pending)
+    alog, aexport, abackup = in_thread(log), in_thread(export), in_thread(backup)
+    aarm_table, aadd_arms = in_thread(arm_table), in_thread(add_arms)
+    aretire_arms, arestore_arms = in_thread(retire_arms), in_thread(restore_arms)
+    aupdate_features = in_thread(update_features)
+    apause, aresume, adelete = in_thread(pause), in_thread(resume), in_thread(delete)
+    aestimates, arank = in_thread(estimates), in_thread(rank)
+    aprobabilities, aintervals = in_thread(probabilities), in_thread(intervals)
+    aprobability_best = in_thread(probability_best)
+    asnapshot, arebuild = in_thread(snapshot), in_thread(rebuild)
+    aclose, awarm_up = in_thread(close), in_thread(warm_up)
 
 
 def _with_posterior(replica: Replica) -> PosteriorPolicy:

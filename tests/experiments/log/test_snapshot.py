@@ -92,9 +92,9 @@ def unusable_data(data):
         changed(data, "arrays", "belief.sums", to=pack(np.full(ARMS, np.nan))),
         changed(data, "row", to=[1, 1, 1.0]),
         changed(data, "totals", "sums", to=[0.0]),
-        changed(data, "open", to=[["x", 1.0]]),
-        changed(data, "open", to=[pack(np.array([1, 2])), pack(np.array([1.0]))]),
-        changed(data, "open", to=[pack(np.array([1.5])), pack(np.array([1.0]))]),
+        changed(data, "pending", to=[["x", 1.0]]),
+        changed(data, "pending", to=[pack(np.array([1, 2])), pack(np.array([1.0]))]),
+        changed(data, "pending", to=[pack(np.array([1.5])), pack(np.array([1.0]))]),
         changed(data, "table", to="{}"),
     ):
         yield json.dumps(damaged)

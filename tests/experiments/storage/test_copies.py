@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
 import rolf
@@ -22,12 +21,13 @@ from rolf.errors import (
     UnknownExperiment,
     UnusableStorage,
 )
+from rolf.experiments.database import list_experiments
 from rolf.experiments.storage.contract import PART
 from rolf.experiments.storage.rows import DECISION, REWARD
 from rolf.experiments.storage.sqlite import guard as sqlite_guard
 from rolf.experiments.transfer import backup as backup_module
 from rolf.testing.experiments import rows_of
-from rolf.testing.storage import FEATURES, create_experiment, current_state, folded_state, play
+from rolf.testing.storage import create_experiment, current_state, folded_state, play
 from support.stores import make_url, quick_folder
 
 
@@ -191,7 +191,7 @@ def test_backups_under_load_are_consistent(shared_url, tmp_path):
     log = rows_of(experiment)
     for path, (before, after) in zip(paths, lengths, strict=True):
         target = make_url("sqlite" if shared_url.startswith("postgres") else "postgresql")
-        assert rolf.Database(target).restore(path) == ["one"]
+        assert rolf.connect(target).restore(path) == ["one"]
         restored = rolf.open_experiment(target, "one")
         rows = rows_of(restored)
         assert rows == log[: len(rows)]
@@ -215,14 +215,14 @@ def test_a_backup_that_fails_leaves_nothing(path, monkeypatch):
 
     monkeypatch.setattr(backup_module, "log_rows", broken)
     with pytest.raises(KeyboardInterrupt):
-        rolf.Database(url).backup(path.with_name("backup.db"))
+        rolf.connect(url).backup(path.with_name("backup.db"))
     assert set(path.parent.iterdir()) == before
     with pytest.raises(KeyboardInterrupt):
-        rolf.Database(make_url("sqlite")).restore(path)
+        rolf.connect(make_url("sqlite")).restore(path)
     target = make_url("memory")
     with pytest.raises(KeyboardInterrupt):
-        rolf.Database(target).restore(path)
-    assert rolf.Database(target).names() == []
+        rolf.connect(target).restore(path)
+    assert list_experiments(target) == []
 
 
 def test_restoring_is_all_or_none(path, monkeypatch):
@@ -230,7 +230,7 @@ def test_restoring_is_all_or_none(path, monkeypatch):
     url, target = f"sqlite:///{path}", make_url("sqlite")
     for name in ("one", "two"):
         play(create_experiment(url, name, policy="ucb"), 3)
-    rolf.Database(url).backup(path.with_name("backup.db"))
+    rolf.connect(url).backup(path.with_name("backup.db"))
     copy_all = backup_module._copy_all
 
     def create_first(*args):
@@ -239,8 +239,8 @@ def test_restoring_is_all_or_none(path, monkeypatch):
 
     monkeypatch.setattr(backup_module, "_copy_all", create_first)
     with pytest.raises(rolf.errors.DifferentExperiment, match="'two'"):
-        rolf.Database(target).restore(path.with_name("backup.db"))
-    assert rolf.Database(target).names() == ["two"]
+        rolf.connect(target).restore(path.with_name("backup.db"))
+    assert list_experiments(target) == ["two"]
     (count,) = (
         sqlite3.connect(target.removeprefix("sqlite:///"))
         .execute("SELECT count(*) FROM rolf_log")
@@ -254,11 +254,11 @@ def test_restoring_leaves_the_backup_as_it_is(path, read_only):
     url = f"sqlite:///{path}"
     play(create_experiment(url, policy="ucb"), 3)
     copy = path.with_name("backup.db")
-    rolf.Database(url).backup(copy)
+    rolf.connect(url).backup(copy)
     if read_only:
         copy.chmod(0o400)
     before = copy.read_bytes()
-    rolf.Database(make_url("memory")).restore(copy)
+    rolf.connect(make_url("memory")).restore(copy)
     assert copy.read_bytes() == before
     assert not os.path.exists(f"{copy}-wal")
 
@@ -266,17 +266,17 @@ def test_restoring_leaves_the_backup_as_it_is(path, read_only):
 def test_backups_and_restores_that_make_no_sense(path):
     url = f"sqlite:///{path}"
     with pytest.raises(UnknownExperiment, match="no database"):
-        rolf.Database(url).backup(path.with_name("x.db"))
+        rolf.connect(url).backup(path.with_name("x.db"))
     play(create_experiment(url, policy="ucb"), 1)
     with pytest.raises(InvalidArgument, match="folder that exists"):
-        rolf.Database(url).backup(path.parent / "none" / "x.db")
+        rolf.connect(url).backup(path.parent / "none" / "x.db")
     with pytest.raises(InvalidArgument, match="a backup"):
-        rolf.Database(url).restore(path.with_name("none.db"))
+        rolf.connect(url).restore(path.with_name("none.db"))
     text = path.with_name("text.db")
     text.write_text("hello" * 100)
     with pytest.raises(RolfError, match="not a SQLite database"):
-        rolf.Database(url).restore(text)
-    assert rolf.Database(url).names() == ["one"]
+        rolf.connect(url).restore(text)
+    assert list_experiments(url) == ["one"]
 
 
 def test_a_backup_on_a_full_disk_is_an_error(tmp_path):
@@ -297,7 +297,7 @@ def test_a_backup_on_a_full_disk_is_an_error(tmp_path):
                 assert list(tmp_path.iterdir()) == []
             else:
                 copy = make_url("sqlite")
-                rolf.Database(copy).restore(backup)
+                rolf.connect(copy).restore(backup)
                 assert rolf.open_experiment(copy, "one").counts().asked == rows
                 outcomes.add("written")
                 backup.unlink()
@@ -351,7 +351,7 @@ def test_paths_that_no_file_can_have(path, tmp_path, monkeypatch):
     experiment = create_experiment(make_url("memory"), policy="ucb")
     for call in (
         lambda: experiment.backup(path),
-        lambda: rolf.Database(make_url("memory")).restore(path),
+        lambda: rolf.connect(make_url("memory")).restore(path),
         lambda: experiment.export(path),
         lambda: experiment.learn_file(path, "arm", "reward"),
     ):
@@ -370,75 +370,6 @@ def test_a_damaged_experiment_can_be_deleted(shared_url):
     with pytest.raises(UnusableStorage, match="damaged"):
         rolf.open_experiment(shared_url, "one")
     with pytest.raises(InvalidArgument, match="confirm"):
-        rolf.Database(shared_url).delete("one", confirm="x")
-    rolf.Database(shared_url).delete("one", confirm="one")
-    assert rolf.Database(shared_url).names() == []
-
-
-# --- under another policy ---
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql", "memory"])
-@pytest.mark.parametrize("policy", ["ucb", "rolf-bayes", "drlasso"])
-def test_an_experiment_goes_on_under_another_policy(kind, policy, tmp_path):
-    url, target = make_url(kind), make_url(kind)
-    experiment = create_experiment(url, default_reward=0.25, reward_after=50.0, policy="linucb")
-    now = time.time()
-    experiment.synced.now = lambda: now
-    play(experiment, 40)
-    late, _ = experiment.ask_many(2)
-    now += 60.0
-    experiment.status()
-    experiment.tell(late, 1.0)
-    experiment.correct(late, 2.0, "a slip")
-    experiment.retire_arms([5])
-    key = experiment.ask(idempotency_key="key")
-    experiment.backup(tmp_path / "backup.db")
-    rolf.Database(target).restore(tmp_path / "backup.db", policy=policy)
-    with rolf.open_experiment(target, "one") as other:
-        assert other.synced.snapshot_upto == len(rows_of(experiment))
-        assert other.policy == policy
-        assert other.log() == experiment.log()
-        assert other.counts() == experiment.counts()
-        assert current_state(other) == folded_state(other)
-        assert other.ask(idempotency_key="key").arm == key.arm
-        other.tell(key.id, 1.0)
-        alone = rolf.policy_class(policy)(FEATURES, seed=0)
-        told = [each for each in other.log() if each.reward is not None]
-        alone.learn([each.arm for each in told], [each.reward for each in told])
-        if policy != "drlasso":  # which weighs rewards by their probabilities
-            assert np.allclose(other.estimates(), alone.estimates())
-
-
-def test_features_of_rounds_go_to_a_policy_that_takes_them(tmp_path):
-    experiment = create_experiment(make_url("memory"), policy="rolf-bayes-varying")
-    play(experiment, 20)
-    experiment.backup(tmp_path / "backup.db")
-    database = rolf.Database(make_url("memory"))
-    database.restore(tmp_path / "backup.db", policy="linucb-varying")
-    other = database.experiment("one")
-    assert other.log() == experiment.log()
-    assert current_state(other) == folded_state(other)
-    database = rolf.Database(make_url("memory"))
-    database.restore(tmp_path / "backup.db", policy="rolf-varying")  # needs those of all arms
-    assert len(database.experiment("one").log()) == 20
-    fixed = create_experiment(make_url("memory"), policy="ucb")
-    play(fixed, 3)
-    fixed.backup(tmp_path / "fixed.db")
-    database = rolf.Database(make_url("memory"))
-    with pytest.raises(InvalidArgument, match="features of every round"):
-        database.restore(tmp_path / "fixed.db", ["one"], policy="rolf-varying")
-
-
-def test_a_database_lists_its_experiments():
-    url = make_url("sqlite")
-    assert rolf.Database(url).experiments() == []
-    with rolf.Database(url) as database:
-        experiment = database.create("one", FEATURES, policy="ucb")
-        experiment.ask()
-        (summary,) = database.experiments()
-        assert summary[:2] == ("one", "ucb")
-        assert summary[3:] == (False, len(FEATURES), 1, 0, 1)
-        assert database.experiment("one").counts() == (1, 0)
-    with pytest.raises(InvalidArgument, match="url"):
-        rolf.Database("nothing")
+        rolf.connect(shared_url).delete("one", confirm="x")
+    rolf.connect(shared_url).delete("one", confirm="one")
+    assert list_experiments(shared_url) == []

@@ -147,20 +147,6 @@ class Status:
         return finish(figure, path)
 
 
-class ExperimentSummary(NamedTuple):
-    """An experiment in a list; ``created`` is in seconds since 1970, ``arms`` counts those that
-    are not retired. None where an experiment cannot be read."""
-
-    name: str
-    policy: str
-    created: float
-    paused: bool | None = None
-    arms: int | None = None
-    asked: int | None = None
-    told: int | None = None
-    pending: int | None = None
-
-
 class Counts(NamedTuple):
     """How many decisions were made, and how many rewards told."""
 

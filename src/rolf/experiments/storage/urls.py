@@ -45,8 +45,8 @@ def connect_existing(url: str, timeout: float | None = None) -> Store | None:
     return _open_store(url)(url, False, _seconds(timeout))
 
 
-def check_url(url: str) -> None:
-    """Raise if a URL names no kind of database."""
+def check_url(url: Any) -> None:
+    """Raise unless a URL names a kind of database that is installed; nothing is opened."""
     _open_store(url)
 
 

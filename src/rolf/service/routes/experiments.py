@@ -9,14 +9,15 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Response
 
 from rolf.errors import InvalidArgument, RolfError
-from rolf.experiments.database import Database
+from rolf.experiments.database import ExperimentSummary, delete_experiment
 from rolf.experiments.experiment import Experiment
 from rolf.service.auth import note
 from rolf.service.dependencies import Caller, Calling, Route, needs
 from rolf.service.http.answers import answer
 from rolf.service.http.errors import Problem, unknown_experiment
 from rolf.service.routes.decisions import check_size
-from rolf.service.schemas.requests import ArmRow, Creation, Details, Paused, Summaries, Table, Who
+from rolf.service.schemas.requests import ArmRow, Creation, Table
+from rolf.service.schemas.responses import Created, Details, Paused, Summaries, Who
 
 router = APIRouter(route_class=Route, prefix="/v1")
 
@@ -47,17 +48,16 @@ def list_experiments(
     found = []
     for name in names[:limit]:
         try:
-            found.append(summary(experiments.current(name)))
+            found.append(ExperimentSummary.of(experiments.current(name))._asdict())
         except RolfError:  # deleted just now, or damaged
             record = experiments.store.record(name)
             if record is not None:
-                unknowns = dict.fromkeys(("paused", "arms", "asked", "told", "waiting"))
-                about = {"name": name, "policy": record.policy, "created": record.created}
-                found.append({**about, **unknowns})
+                summary = ExperimentSummary(record.name, record.policy, record.created)
+                found.append(summary._asdict())
     return answer({"experiments": found, "next": names[limit - 1] if names[limit:] else None})
 
 
-@router.post("/experiments", response_model=Details, status_code=201, openapi_extra=needs("admin"))
+@router.post("/experiments", response_model=Created, status_code=201, openapi_extra=needs("admin"))
 def create_experiment(caller: Calling, new: Creation) -> Response:
     """Create an experiment. Creating it again with the same settings changes nothing."""
     key = caller.check()
@@ -94,7 +94,7 @@ def remove_experiment(caller: Calling, name: str, confirm: Annotated[str, Query(
         raise InvalidArgument("confirm", confirm, f"the name of the experiment, {name!r}")
     if experiments.store.record(name) is None:
         raise unknown_experiment(name)
-    Database(experiments.url).delete(name, confirm=confirm)
+    delete_experiment(experiments.url, name, confirm=confirm)
     experiments.drop(name)
     return Response(status_code=204)
 
@@ -113,31 +113,13 @@ def resume(caller: Calling, name: str) -> Response:
     return answer({"paused": False})
 
 
-def summary(experiment: Experiment) -> dict[str, Any]:
-    """An experiment in a list."""
-    with experiment.current() as replica:
-        asked, told, roster = sum(replica.asked), sum(replica.told), replica.roster
-        waiting = asked - told - replica.defaults
-    record = experiment.record
-    return {
-        "name": record.name,
-        "policy": record.policy,
-        "created": record.created,
-        "paused": roster.paused,
-        "arms": sum(roster.active),
-        "asked": asked,
-        "told": told,
-        "waiting": waiting,
-    }
-
-
 def details(experiment: Experiment) -> dict[str, Any]:
     """An experiment by itself."""
     record = experiment.record
     with experiment.current() as replica:
         columns = replica.roster.arms.columns
     return {
-        **summary(experiment),
+        **ExperimentSummary.of(experiment)._asdict(),
         "options": json.loads(record.options),
         "columns": columns,
         "seed": record.seed,
