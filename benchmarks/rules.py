@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.estimators.posterior.bounds import Bonus, normal_bounds, upper_bounds
-from rolf.estimators.posterior.components import component_moments
+from rolf.estimators.posterior.fixed import component_moments
 from rolf.estimators.posterior.mixture import Believed, mixture
 from rolf.estimators.posterior.scales import noise_variances
 from rolf.kernel import implement, shared

@@ -6,17 +6,16 @@ if TYPE_CHECKING:
     from rolf import environments, parallel, theory
     from rolf.arms.reading import read_arms
     from rolf.augment import Augmentation
-    from rolf.client.connect import Service, connect
+    from rolf.client.connect import connect, open_experiment
     from rolf.client.experiment import RemoteExperiment
     from rolf.diagnosis.diagnose import diagnose
     from rolf.diagnosis.result import Diagnosis
     from rolf.errors import RolfError, RolfWarning
     from rolf.evaluation.replay import replay
     from rolf.evaluation.result import Evaluation
-    from rolf.experiments.database import delete_experiment, list_experiments, open_experiment
+    from rolf.experiments.database import Database
     from rolf.experiments.experiment import Experiment
     from rolf.experiments.status.result import Status
-    from rolf.experiments.transfer.backup import backup, restore
     from rolf.logs.log import Log, read_log
     from rolf.policies.policy import Policy
     from rolf.policies.registry import policy_class, policy_classes
@@ -51,6 +50,7 @@ _HOMES = {
     "Augmentation": "rolf.augment",
     "BetaTS": "rolf.policies.rivals.beta_ts",
     "DRLasso": "rolf.policies.rivals.drlasso",
+    "Database": "rolf.experiments.database",
     "Decision": "rolf.types",
     "Diagnosis": "rolf.diagnosis.result",
     "Evaluation": "rolf.evaluation.result",
@@ -70,25 +70,20 @@ _HOMES = {
     "RoLFVarying": "rolf.policies.rolf_varying",
     "RolfError": "rolf.errors",
     "RolfWarning": "rolf.errors",
-    "Service": "rolf.client.connect",
     "Status": "rolf.experiments.status.result",
     "Sweep": "rolf.sweeps.result",
-    "backup": "rolf.experiments.transfer.backup",
     "connect": "rolf.client.connect",
-    "delete_experiment": "rolf.experiments.database",
     "diagnose": "rolf.diagnosis.diagnose",
     "environments": "rolf.environments",
-    "list_experiments": "rolf.experiments.database",
     "load_result": "rolf.simulation.result",
     "load_sweep": "rolf.sweeps.result",
-    "open_experiment": "rolf.experiments.database",
+    "open_experiment": "rolf.client.connect",
     "parallel": "rolf.parallel",
     "policy_class": "rolf.policies.registry",
     "policy_classes": "rolf.policies.registry",
     "read_arms": "rolf.arms.reading",
     "read_log": "rolf.logs.log",
     "replay": "rolf.evaluation.replay",
-    "restore": "rolf.experiments.transfer.backup",
     "simulate": "rolf.simulation.simulate",
     "sweep": "rolf.sweeps.run",
     "testing": "rolf.testing",
@@ -103,6 +98,7 @@ __all__ = [
     "Augmentation",
     "BetaTS",
     "DRLasso",
+    "Database",
     "Decision",
     "Diagnosis",
     "Evaluation",
@@ -121,16 +117,12 @@ __all__ = [
     "RoLFVarying",
     "RolfError",
     "RolfWarning",
-    "Service",
     "Status",
     "Sweep",
     "__version__",
-    "backup",
     "connect",
-    "delete_experiment",
     "diagnose",
     "environments",
-    "list_experiments",
     "load_result",
     "load_sweep",
     "open_experiment",
@@ -140,7 +132,6 @@ __all__ = [
     "read_arms",
     "read_log",
     "replay",
-    "restore",
     "simulate",
     "sweep",
     "theory",

@@ -46,12 +46,14 @@ def draw_chances(
 
     ``greedy``: pseudo-actions are drawn around the centre, not around the action.
     """
-    return capped_chances(round, arms, p, greedy, int(cap_on_draws(round, p, delta)) + 1)
+    return capped_probabilities(round, arms, p, greedy, int(cap_on_draws(round, p, delta)) + 1)
 
 
 @shared
-def capped_chances(round: int, arms: int, p: float, greedy: bool, most: int) -> tuple[float, float]:
-    """The same, for at most so many draws."""
+def capped_probabilities(
+    round: int, arms: int, p: float, greedy: bool, most: int
+) -> tuple[float, float]:
+    """The same, for at most ``most`` draws."""
     if arms == 1:
         return 1.0, 0.0
     leave = 1.0 / math.sqrt(round)

@@ -14,7 +14,7 @@ import pandas
 import pytest
 
 import rolf
-from rolf.client import beliefs
+from rolf.client.experiment import RemoteExperiment
 from rolf.errors import InvalidArgument, UnknownExperiment
 from rolf.experiments import beliefs as local_beliefs
 from rolf.service.result_cache import Results
@@ -309,5 +309,5 @@ def test_what_takes_long_is_computed_once_and_nobody_waits_for_it(monkeypatch):
 
 def test_methods_without_arguments_use_get(service):
     for method in METHODS:
-        request = next(getattr(beliefs, method)(service.experiment("one")))
+        request = next(getattr(RemoteExperiment, method).__wrapped__(service.experiment("one")))
         assert (request.method, request.body) == ("GET", None)

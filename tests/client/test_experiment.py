@@ -189,15 +189,6 @@ def test_every_form_keeps_to_the_protocol(form):
             assert str(has[each.name]) == str(each), (name, each)
 
 
-def test_signatures_are_those_of_a_local_experiment():
-    for name in METHODS:
-        if name == "status":  # a local one takes features and a context
-            continue
-        local = list(inspect.signature(getattr(rolf.Experiment, name)).parameters.values())[1:]
-        remote = list(inspect.signature(getattr(rolf.RemoteExperiment, name)).parameters.values())
-        assert [str(each) for each in remote[1:]] == [str(each) for each in local], name
-
-
 def test_contexts_and_features_of_a_round(service):
     contexts = {"policy": "rolf-bayes-varying", "context": ["hour", "mobile"]}
     local = rolf.open_experiment("memory://contexts", "e", features=NAMED, seed=7, **contexts)
@@ -254,7 +245,7 @@ def test_experiments_are_listed_created_and_deleted(service, running):
 
 
 def test_pages_of_a_long_list(service, monkeypatch):
-    monkeypatch.setattr("rolf.client.connect.PAGE", 2)
+    monkeypatch.setattr("rolf.client.database.PAGE", 2)
     names = {new(service, policy="ucb").name for _ in range(5)}
     found = [each.name for each in service.experiments()]
     assert found == sorted(found)

@@ -41,7 +41,7 @@ def test_rewards_alone_are_split_too(connected):
 
     async def tell():
         async with rolf.connect(
-            connected.url, connected._line._headers["Authorization"][7:]
+            connected.url, connected.transport.headers["Authorization"][7:]
         ) as other:
             return await other.experiment("tells").atell_many([(each, 1.0) for each in decisions])
 
@@ -60,7 +60,7 @@ def test_what_cannot_be_split_says_how_much_is_too_much(connected):
         experiment.ask_many(100, features=[[0.123456789] * 900] * 20)
     assert len(experiment.ask_many(70, idempotency_key="visit-2")) == 70
     assert experiment.counts() == (70, 0)
-    assert experiment._line.part == 1_000  # a body too large says nothing of the numbers
+    assert experiment.transport.part == 1_000  # a body too large says nothing of the numbers
 
 
 def test_decisions_that_store_large_features_are_asked_for_in_parts(connected):
@@ -70,4 +70,4 @@ def test_decisions_that_store_large_features_are_asked_for_in_parts(connected):
         experiment.ask_many(70, features=table, idempotency_key="visit-1")
     assert len(experiment.ask_many(70, features=table)) == 70
     assert experiment.counts() == (70, 0)
-    assert experiment._line.part == 1_000
+    assert experiment.transport.part == 1_000

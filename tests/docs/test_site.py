@@ -166,7 +166,7 @@ def test_the_numbers_of_the_model_page(monkeypatch):
     scripts = ROOT / "docs" / "scripts"
     monkeypatch.syspath_prepend(str(scripts))  # as for a script that is started
     script = runpy.run_path(str(scripts / "model_figures.py"))
-    result = script["play"]()
+    result = script["play"](script["RUNS"])
     table = (ROOT / "docs" / "start" / "model.md").read_text()
     for row, share in zip(result.summary(), script["locked"](result), strict=True):
         found = re.search(rf"^\| {re.escape(row.policy)} \|(.+)\|$", table, re.MULTILINE)

@@ -15,6 +15,7 @@ import pytest
 import rolf
 from rolf.errors import UnknownExperiment
 from rolf.experiments import experiment as experiment_module
+from rolf.experiments.database import list_experiments
 from rolf.experiments.log import snapshot as snapshots
 from rolf.experiments.storage import contract as base
 from rolf.experiments.storage.contract import ABANDONED, DECISION, PART, Row, Snapshot, import_name
@@ -277,7 +278,7 @@ def test_what_a_dead_process_left_is_cleared_up(shared_url):
     old = store.create(record._replace(name=f" {int(time.time() - 2 * ABANDONED)} x"))
     for hidden in (old, recent):
         store.append(hidden.id, [decision_row(1)])
-    assert rolf.list_experiments(shared_url) == []
+    assert list_experiments(shared_url) == []
     other = create_experiment(shared_url, "other", policy="ucb")
     other.delete(confirm="other")
     assert [row[:1] for row in store._query("SELECT experiment FROM rolf_log")] == [(recent.id,)]

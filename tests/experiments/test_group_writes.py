@@ -170,7 +170,7 @@ def test_a_database_that_fails_is_everybodys_error(monkeypatch):
     monkeypatch.undo()
     experiment.tell(decision, 1.0)
     assert experiment.counts() == (1, 1)
-    rolf.delete_experiment(url, "one", confirm="one")
+    rolf.connect(url).delete("one", confirm="one")
     asks = [Ask(), Ask(idempotency_key="k"), Ask(available=["added meanwhile"])]
     experiment.submit(asks)
     for ask in asks:

@@ -224,6 +224,23 @@ def acting_as(user):
         os.seteuid(0)
 
 
+def test_code_of_others_that_this_does_not_call_does_not_count(tmp_path, monkeypatch):
+    """The file of a user's policy that this process has imported, which is gone by now."""
+    file = tmp_path / "stranger.py"
+    file.write_text(
+        "from rolf.kernel import shared\n\n\n@shared\ndef twice(x):\n    return 2 * x\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import stranger
+
+    assert compiles()
+    file.unlink()
+    assert not compiles()
+    monkeypatch.setitem(globals(), "helper", stranger.twice)  # but what this may call does
+    assert compiles()
+    assert compiles()
+
+
 @as_root
 def test_code_that_root_compiled_serves_every_user(public, monkeypatch, caplog):
     monkeypatch.setenv("ROLF_CACHE_DIR", str(public / "image"))

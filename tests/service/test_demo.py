@@ -31,7 +31,7 @@ def test_it_goes_on_after_a_pause_and_with_new_arms_and_ends_when_deleted():
             experiment.retire_arms(old)
             later = experiment.counts().told
             wait_until(lambda: experiment.counts().told > later + 3)
-        rolf.delete_experiment(url, NAME, confirm=NAME)
+        rolf.connect(url).delete(NAME, confirm=NAME)
         wait_until(lambda: not demo._thread.is_alive())
     finally:
         demo.stop()

@@ -151,8 +151,8 @@ def test_a_retried_ask_gives_the_same_decision(kind):
         client.make()
         first = client.ask(key="k1").json()
         assert client.ask(key="k1").json() == first
-        assert other.ask(idempotency_key="k1").json() == first
-        assert other.ask(idempotency_key="k2").json() != first
+        assert other.ask(key="k1").json() == first
+        assert other.ask(key="k2").json() != first
         problem(client.ask(key="k1", n=2), 409, "different-request")
         assert client.get("/v1/experiments/one").json()["asked"] == 2
     with service(url=url) as client:  # after a restart
@@ -332,7 +332,7 @@ def test_an_experiment_that_others_delete_and_create_again():
     with service(url=url) as client:
         client.make()
         [old] = client.ask().json()["decisions"]
-        rolf.delete_experiment(url, "one", confirm="one")
+        rolf.connect(url).delete("one", confirm="one")
         assert client.get("/v1/experiments").json()["experiments"] == []
         problem(client.ask(), 404, "not-found")
         with rolf.open_experiment(url, "one", features=FEATURES[:2], policy="ucb") as other:
@@ -340,7 +340,7 @@ def test_an_experiment_that_others_delete_and_create_again():
             problem(client.tell(old, 1.0), 404, "unknown-decision")
             assert client.tell({"id": decision.id}, 1.0).json()["new"] == 1
             assert client.get("/v1/experiments/one").json()["arms"] == 2
-            rolf.delete_experiment(url, "one", confirm="one")
+            rolf.connect(url).delete("one", confirm="one")
         with rolf.open_experiment(url, "one", features=FEATURES[:3], policy="ucb") as other:
             decision = other.ask()
             assert client.tell({"id": decision.id}, 1.0).json()["new"] == 1
@@ -354,7 +354,7 @@ def test_what_a_deleted_experiment_would_refuse_another_of_its_name_does(kind):
     with service(url=url) as client:
 
         def replaced(**settings):
-            rolf.delete_experiment(url, "one", confirm="one")
+            rolf.connect(url).delete("one", confirm="one")
             return rolf.open_experiment(url, "one", **settings)
 
         client.make(policy="beta-ts")

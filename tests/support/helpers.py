@@ -12,7 +12,7 @@ import pandas
 import pytest
 
 import rolf
-from rolf.estimators.posterior.components import component_moments
+from rolf.estimators.posterior.fixed import component_moments
 from rolf.policies.catalogue import CATALOG
 from rolf.testing.policies import ARMS, FEATURES, MEANS, SIZE, frozen, play, reward_of
 from rolf.testing.policies import features_of as extra

@@ -19,7 +19,7 @@ import httpx
 from rolf.experiments.storage.urls import connect
 from rolf.service.app import create_app
 from rolf.service.auth import new_key
-from rolf.service.server import Server, _config
+from rolf.service.server import Server, configuration
 from rolf.service.settings import Settings
 from support.stores import make_url
 
@@ -84,7 +84,7 @@ def service(kind="sqlite", url=None, **settings):
     settings = Settings(storage=url, port=0, **settings)
     app = create_app(settings)
     started = queue.SimpleQueue()
-    server = Server(_config(app, settings), app.state.service, started.put)
+    server = Server(configuration(app, settings), app.state.service, started.put)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -66,12 +66,12 @@ POLICY = "A policy: its name in the catalogue, an entry point, or package.module
 
 def open_existing(url: str, name: str) -> Experiment:
     """Open an experiment that exists; the error for an unknown name lists the known ones."""
-    import rolf
+    from rolf.experiments.database import list_experiments, open_experiment
 
     try:
-        return rolf.open_experiment(url, name)
+        return open_experiment(url, name)
     except UnknownExperiment:
-        known = rolf.list_experiments(url)
+        known = list_experiments(url)
         there = f"there are {listed(known, 20)}" if known else "this database has none"
         raise UnknownExperiment(f"no experiment is called {name!r}; {there}") from None
 

@@ -124,14 +124,13 @@ def _learn(
     **options: Any,
 ) -> tuple[Experiment, Learned]:
     """Learn from a file; a new experiment is only created if the file can be learned."""
-    import rolf
-    from rolf.experiments.database import create_from_file
+    from rolf.experiments.database import create_from_file, list_experiments, open_experiment
 
-    if arms is not None and name not in rolf.list_experiments(url):
+    if arms is not None and name not in list_experiments(url):
         return create_from_file(url, name, log, arm, reward, features=arms, **settings, **options)
     if arms is None:
         open_existing(url, name).close()  # raises an error that lists the known ones
-    experiment = rolf.open_experiment(url, name, features=arms, **settings)
+    experiment = open_experiment(url, name, features=arms, **settings)
     try:
         return experiment, experiment.learn_file(log, arm, reward, **options)
     except BaseException:

@@ -1,4 +1,4 @@
-"""Arguments as JSON holds them, checked as a local experiment would."""
+"""Arguments as JSON can hold them, checked as local experiments check them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from rolf.arms.table import check_names, number_table
+from rolf.checks import MAX_KEY
 from rolf.errors import InvalidArgument, RolfWarning
 from rolf.tables.raw import index_labels
 from rolf.types import Decision
 
-#: from a call's generator, over the exchange, the line and the method, to who called the method
+#: from a call's generator, over the exchange, the transport and the method, to its caller
 USER = 6
 #: the column of a service's table that names the arms
 ARM = "arm"
@@ -45,8 +46,29 @@ def fits_header(value: Any) -> bool:
     return text != "" and text.isascii() and text.isprintable() and " " not in text
 
 
+def checked_key(key: Any) -> str:
+    """An idempotency key that fits a header."""
+    if not fits_header(key) or len(key) > MAX_KEY:
+        wanted = f"ASCII text without blanks, up to {MAX_KEY} characters: it is sent in a header"
+        raise InvalidArgument("idempotency_key", key, wanted)
+    return str(key)
+
+
+def listed(available: Any) -> list[Any]:
+    if isinstance(available, str) or not isinstance(available, Iterable):
+        raise InvalidArgument("available", available, "a list of arms")
+    return list(available)
+
+
+def arm_names(ids: Any) -> list[Any]:
+    """The names of one arm or of several."""
+    names = [ids] if isinstance(ids, str) or not isinstance(ids, Iterable) else list(ids)
+    checked: list[Any] = plain("ids", names)
+    return checked
+
+
 def plain_context(context: Any) -> Any:
-    """A context, or several: what names its entries by columns or an index keeps the names."""
+    """A context, or several; entries that a table or a Series names keep their names."""
     if isinstance(context, Mapping):
         return plain("context", context)
     if hasattr(context, "columns") and hasattr(context, "to_numpy"):
@@ -110,6 +132,6 @@ def _cell(column: str, value: Any) -> Any:
 
 
 def warn_of(notes: Iterable[str]) -> None:
-    """Give what the service notes as warnings, at the place of the call."""
+    """Warn of what the service notes, at the place of the call."""
     for note in notes:
         warnings.warn(str(note), RolfWarning, stacklevel=USER)

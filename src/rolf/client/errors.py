@@ -65,6 +65,11 @@ def error_of(response: httpx.Response) -> RolfError:
     return kind(text)
 
 
+def not_ours(request: str) -> ServiceError:
+    """The error of an answer that no service of rolf gives."""
+    return ServiceError(f"the answer to {request} is not one of rolf's")
+
+
 def _invalid(problem: Mapping[str, Any], text: str) -> InvalidArgument:
     """The error of a request that is not valid, with the message that the service gives it."""
     listed = problem.get("errors")

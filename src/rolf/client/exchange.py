@@ -1,4 +1,4 @@
-"""How a call becomes requests, and what is tried again; nothing here sends anything.
+"""How a call becomes requests, and what is tried again; nothing is sent from here.
 
 A call is a generator: it yields requests, is sent their answers, and returns its result.
 ``exchange`` turns it into one that yields attempts and is sent responses, or errors of the
@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from rolf.client.errors import error_of, retry_after
+from rolf.client.errors import error_of, not_ours, retry_after
 from rolf.errors import RequestTooLarge, RolfError, ServiceError, ServiceUnavailable
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ Exchange: TypeAlias = "Generator[Attempt, httpx.Response | httpx.HTTPError, T]"
 
 
 def exchange(call: Call[T], seconds: float) -> Exchange[T]:
-    """The attempts that a call takes; each of its requests may take so many seconds.
+    """The attempts that a call takes; each of its requests may take ``seconds``.
 
-    That a request is too large is raised in the call, which may make smaller ones.
+    A request that is too large raises RequestTooLarge in the call, which may make smaller ones.
     """
     received: Any = None
     refused: RequestTooLarge | None = None
@@ -77,7 +77,7 @@ def exchange(call: Call[T], seconds: float) -> Exchange[T]:
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             if received is None or isinstance(error, RolfError):
                 raise
-            raise ServiceError(f"the answer to {request.path} is not one of rolf's") from error
+            raise not_ours(request.path) from error
         refused = None
         try:
             received = yield from _attempts(request, seconds)
@@ -103,7 +103,7 @@ def _attempts(request: Request, seconds: float) -> Exchange[Any]:
         if not isinstance(outcome, Exception):
             pause = max(pause, retry_after(outcome))
         if arrived and not request.repeatable:
-            raise _unavailable(outcome, "it may have been done: look before you repeat it")
+            raise _unavailable(outcome, "it may have been done: check before you repeat it")
         if time.monotonic() + pause >= end:
             raise _unavailable(outcome, f"given up after {seconds:g} s")
 

@@ -1,13 +1,12 @@
-"""Calls over HTTP, with and without coroutines."""
+"""The connections to a service, for calls with and without coroutines."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     import httpx
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 #: seconds for which an idle connection is kept: servers close theirs after about five
@@ -29,14 +27,14 @@ PART = 1_000
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class Line:
+class Transport:
     """The connections to a service: of each process, and of each event loop."""
 
     def __init__(self, url: str, headers: Mapping[str, str], timeout: float) -> None:
         self.url = url
         self.timeout = timeout
-        self.part = PART
-        self._headers = dict(headers)
+        self.part = PART  # decisions or rewards of one request, as far as is known
+        self.headers = dict(headers)
         self._clients: dict[int, httpx.Client] = {}  # by process: a fork has connections of its own
         self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient]
         self._loops = WeakKeyDictionary()
@@ -132,7 +130,7 @@ class Line:
 
         return {
             "base_url": self.url,
-            "headers": self._headers,
+            "headers": self.headers,
             "limits": httpx.Limits(max_connections=None, keepalive_expiry=KEPT),
             "trust_env": urlsplit(self.url).hostname not in LOOPBACK,  # no proxy leads back here
         }
@@ -168,57 +166,3 @@ def _arguments(attempt: Attempt) -> dict[str, Any]:
         "headers": dict(request.headers),
         "timeout": attempt.timeout,
     }
-
-
-class Connected:
-    """What has calls to make over a line."""
-
-    _line: Line
-
-    def close(self) -> None:
-        """Close the connections of this process, which all experiments of the service share; they
-        are opened again when needed."""
-        self._line.close()
-
-    async def aclose(self) -> None:
-        """``close``, and the connections of this event loop too."""
-        await self._line.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-
-S = TypeVar("S", bound=Connected)
-
-
-def sent(make: Callable[Concatenate[S, P], Call[T]]) -> Callable[Concatenate[S, P], T]:
-    """The method that makes a call and waits for its result."""
-
-    @wraps(make)
-    def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._line.send(make(self, *args, **kwargs))
-
-    return method
-
-
-def awaited(
-    make: Callable[Concatenate[S, P], Call[T]],
-) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """The coroutine that makes a call; its name starts with an ``a``."""
-
-    @wraps(make)
-    async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._line.asend(make(self, *args, **kwargs))
-
-    method.__name__ = f"a{make.__name__}"
-    method.__doc__ = f"``{make.__name__}`` for coroutines."
-    return method

@@ -27,9 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.diagnosis.lack_of_fit import ArmSummary
-from rolf.estimators.posterior.clicks import LinkedPosterior, no_modes, refresh_linked
-from rolf.estimators.posterior.components import no_components, refresh
-from rolf.estimators.posterior.links import CLICKS
+from rolf.estimators.posterior.clicks import CLICKS, LinkedPosterior, no_modes, refresh_linked
+from rolf.estimators.posterior.fixed import no_components, refresh
 from rolf.estimators.posterior.regression import Posterior, standard_rows
 from rolf.estimators.posterior.scales import scale_grid
 from rolf.types import FloatArray, IntArray

@@ -11,7 +11,7 @@ import numpy as np
 from rolf.arms.table import Arms
 from rolf.checks import between, whole
 from rolf.errors import ExperimentError
-from rolf.estimators.posterior.mixture import chances_of_best, intervals
+from rolf.estimators.posterior.mixture import intervals, probabilities_of_best
 from rolf.experiments.parts import Part
 from rolf.experiments.roster import Roster
 from rolf.experiments.status.make import status_from
@@ -103,7 +103,7 @@ class Beliefs(Part):
         with self.current() as replica:
             known = self._posterior_policy().posterior(self._round_features(features, context))
             arms = replica.roster.active_among(available)
-            return self._arms.labelled(chances_of_best(known, self._arms.count, arms, draws))
+            return self._arms.labelled(probabilities_of_best(known, self._arms.count, arms, draws))
 
     def _posterior_policy(self) -> PosteriorPolicy:
         policy = self.synced.replica.policy

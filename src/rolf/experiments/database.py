@@ -18,6 +18,7 @@ from rolf.checks import as_number, between, whole
 from rolf.errors import (
     DifferentExperiment,
     InvalidArgument,
+    RolfError,
     RolfWarning,
     UnknownExperiment,
     UnknownPolicy,
@@ -25,9 +26,10 @@ from rolf.errors import (
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.log.idempotency import plain
 from rolf.experiments.roster import Roster
+from rolf.experiments.serving import in_thread
 from rolf.experiments.storage.contract import Record, Row
-from rolf.experiments.storage.urls import connect, connect_existing
-from rolf.experiments.transfer.backup import fill_experiment
+from rolf.experiments.storage.urls import check_url, connect, connect_existing, shown
+from rolf.experiments.transfer.backup import backup, fill_experiment, restore
 from rolf.experiments.transfer.learn_file import HistoryFile, Learned
 from rolf.policies.catalogue import DEFAULT_POLICY, DEFAULT_VARYING
 from rolf.policies.contract import check_decide, check_replaceable
@@ -53,35 +55,7 @@ def open_experiment(
     timeout: float | None = None,
     missing: str = "impute",
 ) -> Experiment:
-    """Create an experiment, or continue it.
-
-    If the experiment exists, the arguments must agree with what it was created with.
-
-    Args:
-        url: ``sqlite:///file.db``, ``postgresql://user@host/database`` or ``memory://``.
-        name: of the experiment, unique in its database.
-        features: (K, d) table of the arms, one row per arm; the index of a DataFrame names
-            them. Or whatever ``read_arms`` reads: a file, or a DataFrame with text, dates or
-            missing cells. How its columns were read is kept, and arms that come later are read
-            in the same way.
-            Needed to create an experiment; without it the experiment must exist.
-        policy: a name in the catalogue, ``package.module:Class``, or a class, which another
-            process must be able to import. By default a new experiment gets rolf-bayes, and one
-            that exists keeps its policy. Features that come with every ask need one that takes
-            them, such as rolf-bayes-varying.
-        options: of the policy.
-        context: names or number of the entries of a context that comes with every ask, for the
-            policies that take one, such as rolf-bayes-varying, which is then the default. The same
-            as the option ``context``.
-        seed: of all random draws, together with the number of the decision; random by default.
-        default_reward: the reward of decisions that are never told one; 0 by default.
-        reward_after: after how many seconds, by the database's clock, they get it; never by
-            default.
-        timeout: seconds after which a call gives up waiting for the database, with
-            StorageUnavailable; the variable ROLF_STORAGE_TIMEOUT, or 30, by default.
-        missing: "impute" cells that are missing in the table of the arms, or "error" to refuse
-            them, as in ``read_arms``.
-    """
+    """``rolf.open_experiment`` for databases."""
     name = _checked_name(name)
     roster = None if features is None else Roster.read(features, missing)
     if context is not None:
@@ -197,6 +171,158 @@ def _first_policy(cls: Any, roster: Roster, options: Mapping[str, Any]) -> Polic
             wanted = f"options of {policy_name(cls)} ({error})"
             raise InvalidArgument("options", dict(options), wanted) from None
     return policy
+
+
+class ExperimentSummary(NamedTuple):
+    """An experiment in a list; ``created`` is in seconds since 1970, ``arms`` counts those that
+    are not retired. None where an experiment cannot be read."""
+
+    name: str
+    policy: str
+    created: float
+    paused: bool | None = None
+    arms: int | None = None
+    asked: int | None = None
+    told: int | None = None
+    pending: int | None = None
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> ExperimentSummary:
+        """The summary of an open experiment."""
+        with experiment.current() as replica:
+            asked, told, roster = sum(replica.asked), sum(replica.told), replica.roster
+            pending = asked - told - replica.defaults
+        record = experiment.record
+        return cls(
+            record.name,
+            record.policy,
+            record.created,
+            roster.paused,
+            sum(roster.active),
+            asked,
+            told,
+            pending,
+        )
+
+
+class Database:
+    """The experiments of a database. ``rolf.connect`` gives one.
+
+    It holds no connection: each call opens its own. Every method that opens one has a coroutine
+    whose name starts with an ``a``.
+    """
+
+    def __init__(self, url: str, *, timeout: float | None = None) -> None:
+        check_url(url)
+        self._url = url
+        self._timeout = timeout
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def experiment(self, name: str) -> Experiment:
+        """Open an experiment that exists."""
+        return open_experiment(self._url, name, timeout=self._timeout)
+
+    def create(
+        self,
+        name: str,
+        features: Any,
+        *,
+        policy: Any = None,
+        options: Mapping[str, Any] | None = None,
+        context: int | Sequence[str] | None = None,
+        seed: int | None = None,
+        default_reward: float | None = None,
+        reward_after: float | timedelta | None = None,
+    ) -> Experiment:
+        """Create an experiment, or check that it was created with the same settings.
+
+        The arguments are those of ``rolf.open_experiment``.
+        """
+        return open_experiment(
+            self._url,
+            name,
+            features=features,
+            policy=policy,
+            options=options,
+            context=context,
+            seed=seed,
+            default_reward=default_reward,
+            reward_after=reward_after,
+            timeout=self._timeout,
+        )
+
+    def experiments(self) -> list[ExperimentSummary]:
+        """All experiments, in the order of their names."""
+        store = connect_existing(self._url, self._timeout)
+        if store is None:
+            return []
+        with closing(store):
+            records = [store.record(name) for name in store.names()]
+        return [self._summary(record) for record in records if record is not None]
+
+    def _summary(self, record: Record) -> ExperimentSummary:
+        try:
+            with self.experiment(record.name) as experiment:
+                return ExperimentSummary.of(experiment)
+        except RolfError:  # deleted just now, or damaged
+            return ExperimentSummary(record.name, record.policy, record.created)
+
+    def delete(self, name: str, *, confirm: str) -> None:
+        """Delete an experiment with all its decisions and rewards, even one that is damaged;
+        ``confirm`` is its name."""
+        delete_experiment(self._url, name, confirm=confirm)
+
+    def backup(
+        self, path: str | Path, names: Sequence[str] | None = None, *, progress: Progress = None
+    ) -> list[str]:
+        """Write experiments to a new file while they are in use; returns their names.
+
+        Args:
+            path: of the backup, a SQLite database of its own, which ``restore`` reads.
+            names: of the experiments; all by default.
+            progress: whether to show a progress bar; by default only on a terminal.
+        """
+        return backup(self._url, path, names, progress=progress)
+
+    def restore(
+        self, path: str | Path, names: Sequence[str] | None = None, *, progress: Progress = None
+    ) -> list[str]:
+        """Put the experiments of a backup into this database, all or none; returns their names.
+
+        Args:
+            path: of the backup, which is not changed.
+            names: of the experiments, which must not exist here; all of the backup by default.
+            progress: whether to show a progress bar; by default only on a terminal.
+        """
+        return restore(path, self._url, names, progress=progress)
+
+    def close(self) -> None:
+        """Nothing is open; for use in a ``with`` statement, like a service."""
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def aclose(self) -> None:
+        """``close`` for coroutines."""
+
+    async def __aenter__(self) -> Database:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"<Database {shown(self._url)}>"
+
+
+for _method in ("create", "experiments", "delete", "backup", "restore"):
+    setattr(Database, f"a{_method}", in_thread(getattr(Database, _method)))
 
 
 def list_experiments(url: str) -> list[str]:

@@ -268,7 +268,7 @@ class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Ser
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True):  # by the garbage collector, in any thread
+        if hasattr(self, "synced") and not self._closed:  # by the garbage collector, in any thread
             _abandoned.append(self.synced.store)
 
     def __repr__(self) -> str:

@@ -18,8 +18,10 @@ import functools
 import os
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:  # what is needed to compile is imported then, not with rolf
     from pathlib import Path
@@ -79,8 +81,8 @@ def roots() -> list[Root]:
 def cache_folders(classes: set[str], called: set[str]) -> Folders | None:
     """The folders for code that is compiled for classes of these modules; None for no folder.
 
-    ``called`` are the modules of all functions that compiled code may call: if one of the
-    classes lives outside this package, any of them may be called, and all their files count.
+    ``called`` are the modules of all functions that compiled code may call. Of those outside this
+    package, the files of the classes count, and of what their modules refer to.
     """
     name = _folder_name(classes, called)
     if name is None:
@@ -136,18 +138,41 @@ def _create(folder: Path, access: int) -> None:
 
 
 def _folder_name(classes: set[str], called: set[str]) -> str | None:
-    """A hash of all sources; None if one of them is not in a file."""
+    """A hash of all sources; None if one of them is not in a file that can be read."""
     import hashlib
     from pathlib import Path
 
     digest = hashlib.sha256(hash_sources().encode())
-    if any(map(outside, classes)):
-        for name in sorted(filter(outside, classes | called)):
-            file = getattr(sys.modules.get(name), "__file__", None)
-            if file is None or name == "__main__":
-                return None
+    for name in sorted(_modules_used(classes, called)):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file is None or name == "__main__":
+            return None
+        try:
             digest.update(Path(file).read_bytes())
+        except OSError:  # it was deleted, say, or only another user may read it
+            return None
     return digest.hexdigest()[:20]
+
+
+def _modules_used(classes: set[str], called: set[str]) -> set[str]:
+    """The modules outside this package whose functions compiled code of these classes may call:
+    those of the classes, and what they refer to, directly or not, that may be called."""
+    used: set[str] = set()
+    left = set(filter(outside, classes))
+    while left:
+        name = left.pop()
+        used.add(name)
+        named = {_module_of(value) for value in vars(sys.modules.get(name) or object).values()}
+        left |= {each for each in named & called if outside(each)} - used
+    return used
+
+
+def _module_of(value: Any) -> str:
+    """The module of a function, of a class or of an object of that class; a module itself."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    known = value if isinstance(value, type | FunctionType) else type(value)
+    return str(known.__module__)
 
 
 @functools.cache
@@ -158,12 +183,19 @@ def hash_sources(sources: tuple[str, ...] = SOURCES) -> str:
 
     digest = hashlib.sha256(sys.version.encode())
     package = Path(__file__).parent.parent
-    for source in sources:
-        path = package / source
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(str(file.relative_to(package)).encode())
-            digest.update(file.read_bytes())
+    for file in files_of(sources):
+        digest.update(str(file.relative_to(package)).encode())
+        digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def files_of(sources: Iterable[str]) -> Iterator[Path]:
+    """The files of parts of this package."""
+    from pathlib import Path
+
+    for source in sources:
+        path = Path(__file__).parent.parent / source
+        yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
 
 
 def outside(module: str) -> bool:

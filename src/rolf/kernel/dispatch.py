@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -168,6 +168,12 @@ def modules() -> set[str]:
     return names | {body.__module__ for bodies in _bodies.values() for body in bodies.values()}
 
 
+def _homes_of(classes: Iterable[type]) -> set[str]:
+    """The modules of the bodies that belong to these classes."""
+    found = (bodies.get(cls) for bodies in _bodies.values() for cls in classes)
+    return {body.__module__ for body in found if body is not None}
+
+
 def _is_inner(function: Callable[..., Any]) -> bool:
     """Whether only compiled code calls the compiled form of a function."""
     return function in _inner or function.__module__.startswith("numba.")
@@ -176,10 +182,11 @@ def _is_inner(function: Callable[..., Any]) -> bool:
 def compiled(function: Callable[P, R], *classes: type, title: str) -> Callable[P, R]:
     """The Numba version of ``function``, kept on disk between processes.
 
-    ``classes`` are the params classes that decide which kernels it will call. If one of them, or
-    the function itself, lives outside this package, its file counts as a source too; if it has
-    no file (a notebook, a prompt), nothing is kept on disk. The logger ``rolf`` is told when it has
-    to be compiled; ``title`` is what it is called there.
+    ``classes`` are the params classes that decide which kernels it will call. If one of them, one
+    of its bodies or the function itself lives outside this package, its file counts as a source
+    too, and so do those of the functions that it refers to; if one has no file (a notebook, a
+    prompt), nothing is kept on disk. The logger ``rolf`` is told when something has to be
+    compiled; ``title`` is what it is called there.
     """
     with _lock:
         import numba
@@ -188,7 +195,7 @@ def compiled(function: Callable[P, R], *classes: type, title: str) -> Callable[P
         from rolf.kernel.store import DiskCache
 
         dispatcher = numba.njit(function, nogil=True, fastmath=FAST, **compiler_options(_is_inner))
-        own = {function.__module__, *(cls.__module__ for cls in classes)}
+        own = {function.__module__, *(cls.__module__ for cls in classes), *_homes_of(classes)}
         dispatcher._cache = DiskCache(
             function,
             cache_folders(own, modules()),

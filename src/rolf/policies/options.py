@@ -1,10 +1,9 @@
-"""Options that several policies share, each with its own checks."""
+"""Options that RoLF's policies share, each with its own checks."""
 
 from __future__ import annotations
 
-import math
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 from rolf.arms.table import Arms
 from rolf.augment import Augmentation
@@ -16,47 +15,15 @@ from rolf.estimators.lasso.pseudo import Reading
 SMALLEST, LARGEST = 1e-100, 1e100
 
 
-class Baseline(NamedTuple):
-    """The options that all baselines have: which setting, the noise and the confidence."""
-
-    tuned: bool
-    noise: float
-    delta: float
-
-    @classmethod
-    def checked(cls, setting: Any, noise: Any, delta: Any = 1e-4) -> Baseline:
-        return cls(
-            one_of("setting", setting, "paper", "tuned") == "tuned",
-            between("noise", noise, 0.0, math.inf),
-            between("delta", delta, 0.0, 1.0),
-        )
-
-    def confidence_width(self, width: float | None) -> float:
-        """alpha of LinUCB: as given, or 1 + sqrt(log(2/delta)/2), times the noise if tuned."""
-        alpha = 1.0 + math.sqrt((math.log(2.0) - math.log(self.delta)) / 2.0)
-        if self.tuned:
-            alpha *= self.noise
-        return at_least_zero("width", alpha if width is None else width)
-
-
-def at_least_zero(argument: str, value: Any) -> float:
-    return between(argument, value, 0.0, LARGEST, inclusive=True)
-
-
-def _penalty(argument: str, value: Any) -> float:
+def checked_penalty(argument: str, value: Any) -> float:
     return between(argument, value, SMALLEST, LARGEST, inclusive=True)
-
-
-def ridge_penalty(ridge: float | None, default: float = 0.6) -> float:
-    """The penalty of a baseline's ridge."""
-    return _penalty("ridge", default if ridge is None else ridge)
 
 
 def rolf_penalty(penalty: Any, p: float) -> float:
     """The penalty of a RoLF ridge: p by default, as in the paper's theory."""
     if penalty is None or penalty == "theory":
         return between("p", p, 0.5, 1.0)
-    return _penalty("penalty", penalty)
+    return checked_penalty("penalty", penalty)
 
 
 def reading(imputation: Any, unmatched: Any) -> Reading | None:

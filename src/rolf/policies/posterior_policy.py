@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 from rolf.checks import MAX_COUNT, between, one_of, whole
 from rolf.errors import InvalidArgument
+from rolf.estimators.posterior.contract import reward_variance
 from rolf.estimators.posterior.mixture import (
     MixturePosterior,
-    chances_of_best,
     intervals,
     known_posterior,
-    reward_variance,
+    probabilities_of_best,
 )
 from rolf.estimators.posterior.scales import noise_posterior
 from rolf.policies.core.posterior_rules import PosteriorBound, PosteriorDraws
@@ -92,7 +92,7 @@ class PosteriorPolicy(Policy):
         round = self.round(available, features, context)
         draws = whole("draws", draws, 1)
         known = self.posterior(round.features)
-        shares = chances_of_best(known, self.arms.count, round.available, draws)
+        shares = probabilities_of_best(known, self.arms.count, round.available, draws)
         return self.arms.labelled(shares)
 
     def scales(self) -> dict[str, float]:

@@ -15,9 +15,8 @@ from typing import Any
 from rolf.arms.table import Arms
 from rolf.checks import one_of
 from rolf.errors import InvalidArgument
-from rolf.estimators.posterior.clicks import linked_grid
+from rolf.estimators.posterior.clicks import CLICKS, COUNTS, linked_grid
 from rolf.estimators.posterior.fixed import make_grid
-from rolf.estimators.posterior.links import CLICKS, COUNTS
 from rolf.policies.core.parts import Params
 from rolf.policies.posterior_policy import RULES, PosteriorPolicy, known_noise, posterior_rule
 from rolf.types import Seed

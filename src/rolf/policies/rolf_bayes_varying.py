@@ -1,7 +1,7 @@
 """RoLF-Bayes for features that change with every ask.
 
 The latent part of an arm stays, its observed features are those of the round; the three scales are
-learned as for fixed features (``estimators/posterior/varying_components.py``). The score of an arm
+learned as for fixed features (``estimators/posterior/varying.py``). The score of an arm
 is its posterior mean plus a number of posterior standard deviations, over all scales.
 """
 

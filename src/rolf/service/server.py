@@ -69,11 +69,11 @@ def serve(settings: Settings, ready: Callable[[str], None], *, demo: bool = Fals
         if not settings.insecure_local and not app.state.service.experiments.store.keys():
             how = f"rolf keys new --scope admin --storage {shown(settings.storage)}"
             log(logging.WARNING, "no keys", message=f"there are no API keys yet; make one: {how}")
-        Server(_config(app, settings), app.state.service, ready).run()
+        Server(configuration(app, settings), app.state.service, ready).run()
     log(logging.INFO, "stopped")
 
 
-def _config(app: Any, settings: Settings) -> uvicorn.Config:
+def configuration(app: Any, settings: Settings) -> uvicorn.Config:
     limits = {"timeout": settings.receive_timeout, "most": settings.max_connections}
     protocol = type("LimitedProtocol", (Protocol,), limits)
     return uvicorn.Config(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas
 
-import rolf
+from rolf.experiments.database import open_experiment
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.log.replica import Replica, earlier_corrections
 from rolf.experiments.roster import Roster
@@ -30,7 +30,7 @@ def new_name() -> str:
 def create_experiment(url: str, name: str = "one", **arguments: Any) -> Experiment:
     """Create or open an experiment; RoLF-Ridge with fixed features and seed by default."""
     arguments = {"features": FEATURES, "policy": "rolf-ridge", "seed": 4, **arguments}
-    return rolf.open_experiment(url, name, **arguments)
+    return open_experiment(url, name, **arguments)
 
 
 def round_features(experiment: Experiment) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 
 import rolf
 from rolf.errors import DifferentExperiment, InvalidArgument, UnknownExperiment
+from rolf.experiments.database import list_experiments, open_experiment
 from rolf.experiments.storage.contract import (
     CHANGE,
     CORRECTION,
@@ -122,7 +123,7 @@ class LogContract:
         rows = rows_of(experiment)
         assert [row.seq for row in rows] == list(range(1, 4 * PART + 7))
         assert experiment.counts() == (2 * PART + 3, 2 * PART + 3)
-        assert current_state(rolf.open_experiment(url, "one")) == folded_state(experiment)
+        assert current_state(open_experiment(url, "one")) == folded_state(experiment)
 
     def test_names_are_unique_and_hidden_ones_do_not_show(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
@@ -156,26 +157,26 @@ class LogContract:
         waiting = experiment.ask()
         create_experiment(url, "two").ask()
         experiment.backup(tmp_path / "one.db")
-        names = rolf.backup(url, tmp_path / "all.db")
+        names = rolf.connect(url).backup(tmp_path / "all.db")
         assert names == ["one", "two"]
         with pytest.raises(InvalidArgument, match="does not exist yet"):
-            rolf.backup(url, tmp_path / "all.db")
+            rolf.connect(url).backup(tmp_path / "all.db")
         before, rows = current_state(experiment), rows_of(experiment)
         with pytest.raises(DifferentExperiment, match="'one', 'two'"):
-            rolf.restore(tmp_path / "all.db", url)
+            rolf.connect(url).restore(tmp_path / "all.db")
         experiment.delete(confirm="one")
-        assert rolf.restore(tmp_path / "all.db", url, ["one"]) == ["one"]
-        again = rolf.open_experiment(url, "one")
+        assert rolf.connect(url).restore(tmp_path / "all.db", ["one"]) == ["one"]
+        again = open_experiment(url, "one")
         assert rows_of(again) == rows
         assert current_state(again) == before
         again.tell(waiting, 1.0)  # decisions keep their ids
-        alone = rolf.open_experiment(f"sqlite:///{tmp_path}/one.db", "one")
+        alone = open_experiment(f"sqlite:///{tmp_path}/one.db", "one")
         assert rows_of(alone) == rows
         with pytest.raises(UnknownExperiment, match="'three'"):
-            rolf.restore(tmp_path / "all.db", url, ["three"])
+            rolf.connect(url).restore(tmp_path / "all.db", ["three"])
         with pytest.raises(UnknownExperiment, match="'three'"):
-            rolf.backup(url, tmp_path / "three.db", ["three"])
-        assert rolf.list_experiments(url) == ["one", "two"]
+            rolf.connect(url).backup(tmp_path / "three.db", ["three"])
+        assert list_experiments(url) == ["one", "two"]
         assert sorted(each.name for each in tmp_path.iterdir() if "-" not in each.name) == [
             "all.db",
             "one.db",

@@ -45,6 +45,7 @@ from rolf.errors import (
     UnknownDecision,
     UnknownExperiment,
 )
+from rolf.experiments.database import list_experiments, open_experiment
 from rolf.experiments.log import synced as live
 from rolf.experiments.storage.contract import CHANGE, DECISION, DEFAULT, REWARD, Snapshot
 from rolf.testing.experiments import (
@@ -147,7 +148,7 @@ class StorageContract(LogContract):
         assert kinds == [DECISION, DECISION, DECISION, REWARD, DEFAULT, DEFAULT, DECISION]
         status = experiment.status()
         assert (status.asked, status.told, status.defaults, status.pending) == (4, 1, 2, 1)
-        other = rolf.open_experiment(url, "one")
+        other = open_experiment(url, "one")
         other.synced.now = lambda: now
         assert other.status() == status
         other.tell(late, 0.75)
@@ -172,16 +173,16 @@ class StorageContract(LogContract):
     def test_experiments_are_found_by_name(self, url: str) -> None:
         create_experiment(url, "b").close()
         create_experiment(url, "a").close()
-        assert rolf.list_experiments(url) == ["a", "b"]
+        assert list_experiments(url) == ["a", "b"]
         with pytest.raises(UnknownExperiment, match="'c'"):
-            rolf.open_experiment(url, "c")
-        one = rolf.open_experiment(url, "a")
+            open_experiment(url, "c")
+        one = open_experiment(url, "a")
         decision = one.ask()
-        two = rolf.open_experiment(url, "a")
+        two = open_experiment(url, "a")
         with pytest.raises(InvalidArgument, match="confirm"):
             one.delete(confirm="b")
         one.delete(confirm="a")
-        assert rolf.list_experiments(url) == ["b"]
+        assert list_experiments(url) == ["b"]
         with pytest.raises(UnknownExperiment, match="deleted"):
             two.ask()
         with pytest.raises(UnknownExperiment, match="deleted"):
@@ -196,7 +197,7 @@ class StorageContract(LogContract):
         play(experiment, 30)
         waiting = experiment.ask()
         experiment.close()
-        again = rolf.open_experiment(url, "one")
+        again = open_experiment(url, "one")
         again.tell(waiting.id, 0.25)
         assert again.policy == "rolf-bayes"
         assert (again.status().asked, again.status().told) == (31, 31)
@@ -207,7 +208,7 @@ class StorageContract(LogContract):
 
     def test_two_handles_share_one_experiment(self, url: str) -> None:
         one = create_experiment(url)
-        two = rolf.open_experiment(url, "one")
+        two = open_experiment(url, "one")
         first, second = one.ask(), two.ask()
         assert first.id != second.id
         two.tell(first, 1.0)
@@ -225,7 +226,7 @@ class StorageContract(LogContract):
         self, url: str, steps: list[tuple[bool, int, int]]
     ) -> None:
         name = new_name()
-        handles = [create_experiment(url, name, policy="ucb"), rolf.open_experiment(url, name)]
+        handles = [create_experiment(url, name, policy="ucb"), open_experiment(url, name)]
         asked: list[rolf.Decision] = []
         told: dict[str, int] = {}
         for second, action, value in steps:
@@ -277,7 +278,7 @@ class StorageContract(LogContract):
         snapshot = experiment.synced.store.snapshot(experiment.record.id)
         assert snapshot is not None
         assert folded_state(experiment, snapshot.upto) == snapshot
-        again = rolf.open_experiment(url, "one")
+        again = open_experiment(url, "one")
         assert again.synced.snapshot_upto == snapshot.upto
         assert current_state(again) == current_state(experiment) == folded_state(experiment)
         again.rebuild()
@@ -302,7 +303,7 @@ class StorageContract(LogContract):
         rng = np.random.default_rng(3)
         for _ in range(40):
             experiment.tell(experiment.ask(), rng.normal())
-        other = rolf.open_experiment(url, "one")
+        other = open_experiment(url, "one")
         in_flight = experiment.ask(available=["a"])
         belief = experiment.synced.replica.state.belief
         counts, sums = belief.counts.copy(), belief.sums.copy()

@@ -11,8 +11,7 @@ from scipy.special import stdtr, stdtrit
 import rolf
 from rolf.estimators.contract import begin
 from rolf.estimators.posterior import mixture
-from rolf.estimators.posterior.components import absorb, refresh
-from rolf.estimators.posterior.fixed import make_grid
+from rolf.estimators.posterior.fixed import absorb, make_grid, refresh
 from rolf.estimators.posterior.mixture import MixturePosterior
 from rolf.estimators.posterior.regression import Posterior
 from rolf.estimators.posterior.scales import weigh
@@ -310,5 +309,5 @@ def test_no_rewards_leave_everything_as_it_was():
 
 def test_without_a_scale_intervals_are_unbounded_and_chances_equal():
     assert np.isinf(mixture.intervals(None, 3, 0.9)).all()
-    chances = mixture.chances_of_best(None, 4, np.array([1, 3]), 10)
+    chances = mixture.probabilities_of_best(None, 4, np.array([1, 3]), 10)
     assert chances.tolist() == [0.0, 0.5, 0.0, 0.5]

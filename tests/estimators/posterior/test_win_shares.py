@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import rolf
-from rolf.estimators.posterior.chances import hashed, hashed_normals
+from rolf.estimators.posterior.winners import hashed, hashed_normals
 from rolf.kernel import looped
 from rolf.linalg import cholesky
 from rolf.policies.posterior_policy import DRAWS

@@ -311,5 +311,5 @@ def test_the_route_of_an_experiment_that_was_deleted():
         client.make("one")
         client.ask()
         url = client.app.state.service.settings.storage
-        rolf.delete_experiment(url, "one", confirm="one")
+        rolf.connect(url).delete("one", confirm="one")
         problem(client.get("/v1/experiments/one/waiting"), 404, "not-found")

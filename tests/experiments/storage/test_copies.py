@@ -21,6 +21,7 @@ from rolf.errors import (
     UnknownExperiment,
     UnusableStorage,
 )
+from rolf.experiments.database import list_experiments
 from rolf.experiments.storage.contract import DECISION, PART, REWARD
 from rolf.experiments.storage.sqlite import guard as sqlite_guard
 from rolf.experiments.transfer import backup as backup_module
@@ -189,7 +190,7 @@ def test_backups_under_load_are_consistent(shared_url, tmp_path):
     log = rows_of(experiment)
     for path, (before, after) in zip(paths, lengths, strict=True):
         target = make_url("sqlite" if shared_url.startswith("postgres") else "postgresql")
-        assert rolf.restore(path, target) == ["one"]
+        assert rolf.connect(target).restore(path) == ["one"]
         restored = rolf.open_experiment(target, "one")
         rows = rows_of(restored)
         assert rows == log[: len(rows)]
@@ -213,14 +214,14 @@ def test_a_backup_that_fails_leaves_nothing(path, monkeypatch):
 
     monkeypatch.setattr(backup_module, "log_rows", broken)
     with pytest.raises(KeyboardInterrupt):
-        rolf.backup(url, path.with_name("backup.db"))
+        rolf.connect(url).backup(path.with_name("backup.db"))
     assert set(path.parent.iterdir()) == before
     with pytest.raises(KeyboardInterrupt):
-        rolf.restore(path, make_url("sqlite"))
+        rolf.connect(make_url("sqlite")).restore(path)
     target = make_url("memory")
     with pytest.raises(KeyboardInterrupt):
-        rolf.restore(path, target)
-    assert rolf.list_experiments(target) == []
+        rolf.connect(target).restore(path)
+    assert list_experiments(target) == []
 
 
 def test_restoring_is_all_or_none(path, monkeypatch):
@@ -228,7 +229,7 @@ def test_restoring_is_all_or_none(path, monkeypatch):
     url, target = f"sqlite:///{path}", make_url("sqlite")
     for name in ("one", "two"):
         play(create_experiment(url, name, policy="ucb"), 3)
-    rolf.backup(url, path.with_name("backup.db"))
+    rolf.connect(url).backup(path.with_name("backup.db"))
     copy_all = backup_module._copy_all
 
     def create_first(*args):
@@ -237,8 +238,8 @@ def test_restoring_is_all_or_none(path, monkeypatch):
 
     monkeypatch.setattr(backup_module, "_copy_all", create_first)
     with pytest.raises(rolf.errors.DifferentExperiment, match="'two'"):
-        rolf.restore(path.with_name("backup.db"), target)
-    assert rolf.list_experiments(target) == ["two"]
+        rolf.connect(target).restore(path.with_name("backup.db"))
+    assert list_experiments(target) == ["two"]
     (count,) = (
         sqlite3.connect(target.removeprefix("sqlite:///"))
         .execute("SELECT count(*) FROM rolf_log")
@@ -252,11 +253,11 @@ def test_restoring_leaves_the_backup_as_it_is(path, read_only):
     url = f"sqlite:///{path}"
     play(create_experiment(url, policy="ucb"), 3)
     copy = path.with_name("backup.db")
-    rolf.backup(url, copy)
+    rolf.connect(url).backup(copy)
     if read_only:
         copy.chmod(0o400)
     before = copy.read_bytes()
-    rolf.restore(copy, make_url("memory"))
+    rolf.connect(make_url("memory")).restore(copy)
     assert copy.read_bytes() == before
     assert not os.path.exists(f"{copy}-wal")
 
@@ -264,17 +265,17 @@ def test_restoring_leaves_the_backup_as_it_is(path, read_only):
 def test_backups_and_restores_that_make_no_sense(path):
     url = f"sqlite:///{path}"
     with pytest.raises(UnknownExperiment, match="no database"):
-        rolf.backup(url, path.with_name("x.db"))
+        rolf.connect(url).backup(path.with_name("x.db"))
     play(create_experiment(url, policy="ucb"), 1)
     with pytest.raises(InvalidArgument, match="folder that exists"):
-        rolf.backup(url, path.parent / "none" / "x.db")
+        rolf.connect(url).backup(path.parent / "none" / "x.db")
     with pytest.raises(InvalidArgument, match="a backup"):
-        rolf.restore(path.with_name("none.db"), url)
+        rolf.connect(url).restore(path.with_name("none.db"))
     text = path.with_name("text.db")
     text.write_text("hello" * 100)
     with pytest.raises(RolfError, match="not a SQLite database"):
-        rolf.restore(text, url)
-    assert rolf.list_experiments(url) == ["one"]
+        rolf.connect(url).restore(text)
+    assert list_experiments(url) == ["one"]
 
 
 def test_a_backup_on_a_full_disk_is_an_error(tmp_path):
@@ -295,7 +296,7 @@ def test_a_backup_on_a_full_disk_is_an_error(tmp_path):
                 assert list(tmp_path.iterdir()) == []
             else:
                 copy = make_url("sqlite")
-                rolf.restore(backup, copy)
+                rolf.connect(copy).restore(backup)
                 assert rolf.open_experiment(copy, "one").counts().asked == rows
                 outcomes.add("written")
                 backup.unlink()
@@ -349,7 +350,7 @@ def test_paths_that_no_file_can_have(path, tmp_path, monkeypatch):
     experiment = create_experiment(make_url("memory"), policy="ucb")
     for call in (
         lambda: experiment.backup(path),
-        lambda: rolf.restore(path, make_url("memory")),
+        lambda: rolf.connect(make_url("memory")).restore(path),
         lambda: experiment.export(path),
         lambda: experiment.learn_file(path, "arm", "reward"),
     ):
@@ -368,6 +369,6 @@ def test_a_damaged_experiment_can_be_deleted(shared_url):
     with pytest.raises(UnusableStorage, match="damaged"):
         rolf.open_experiment(shared_url, "one")
     with pytest.raises(InvalidArgument, match="confirm"):
-        rolf.delete_experiment(shared_url, "one", confirm="x")
-    rolf.delete_experiment(shared_url, "one", confirm="one")
-    assert rolf.list_experiments(shared_url) == []
+        rolf.connect(shared_url).delete("one", confirm="x")
+    rolf.connect(shared_url).delete("one", confirm="one")
+    assert list_experiments(shared_url) == []

@@ -20,6 +20,7 @@ from rolf.errors import (
     UnknownExperiment,
     UnusableStorage,
 )
+from rolf.experiments.database import list_experiments
 from rolf.experiments.storage.sqlite import guard as sqlite_guard
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 from support.helpers import FEATURES
@@ -86,7 +87,7 @@ def test_unusable_files_are_left_untouched(path, spoil, words):
     for attempt in (
         lambda: rolf.open_experiment(f"sqlite:///{path}", "one", features=FEATURES),
         lambda: rolf.open_experiment(f"sqlite:///{path}", "one"),
-        lambda: rolf.list_experiments(f"sqlite:///{path}"),
+        lambda: list_experiments(f"sqlite:///{path}"),
     ):
         with pytest.raises(UnusableStorage, match=words):
             attempt()
@@ -139,16 +140,16 @@ def test_an_empty_file_stays_empty_until_an_experiment_is_created(path):
     path.touch()
     with pytest.raises(UnknownExperiment):
         rolf.open_experiment(f"sqlite:///{path}", "one")
-    assert rolf.list_experiments(f"sqlite:///{path}") == []
+    assert list_experiments(f"sqlite:///{path}") == []
     assert path.stat().st_size == 0
     create_experiment(f"sqlite:///{path}", policy="ucb")
-    assert rolf.list_experiments(f"sqlite:///{path}") == ["one"]
+    assert list_experiments(f"sqlite:///{path}") == ["one"]
 
 
 def test_a_password_is_not_repeated():
     for url in ("postgresq://bob:s3cret@host/db", "postgresql://bob:s3cret@[bad/db"):
         with pytest.raises(RolfError) as caught:
-            rolf.list_experiments(url)
+            list_experiments(url)
         assert "s3cret" not in str(caught.value)
 
 
@@ -180,7 +181,7 @@ def test_tables_of_another_application_in_postgresql():
 
 
 def test_looking_creates_nothing(path):
-    assert rolf.list_experiments(f"sqlite:///{path}") == []
+    assert list_experiments(f"sqlite:///{path}") == []
     with pytest.raises(UnknownExperiment):
         rolf.open_experiment(f"sqlite:///{path}", "one")
     with pytest.raises(InvalidArgument):
@@ -281,7 +282,7 @@ def test_no_descriptor_is_left_where_opening_fails(path, monkeypatch):
     "url", [f"sqlite:////tmp/{'a' * 5000}", "sqlite:///\ud800", "memory://\ud800"]
 )
 def test_urls_that_cannot_be_written(url):
-    for call in (rolf.list_experiments, create_experiment):
+    for call in (list_experiments, create_experiment):
         with pytest.raises(InvalidArgument, match="url"):
             call(url)
 
@@ -295,9 +296,9 @@ def test_databases_in_other_encodings():
     url = server().replace("/postgres?", f"/{name}?")
     assert url != server()
     create_experiment(url, "smile \N{SLIGHTLY SMILING FACE}", policy="ucb").ask()
-    assert rolf.list_experiments(url) == ["smile \N{SLIGHTLY SMILING FACE}"]
+    assert list_experiments(url) == ["smile \N{SLIGHTLY SMILING FACE}"]
     with pytest.raises(RolfError, match="cannot hold"):
-        rolf.backup(url, quick_folder("rolf-x") / "x.db", ["\ud800"])
+        rolf.connect(url).backup(quick_folder("rolf-x") / "x.db", ["\ud800"])
 
 
 @pytest.mark.parametrize("id", ["-\N{ARABIC-INDIC DIGIT ONE}", "-01", "-0", "-1 ", "--1"])

@@ -10,6 +10,7 @@ import pytest
 
 import rolf
 from rolf.errors import AlreadyTold
+from rolf.experiments.database import list_experiments
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 from support.stores import postgres_url, quick_folder
 
@@ -30,7 +31,7 @@ def make_old(path):
 def test_a_file_of_an_older_version_opens(path):
     make_old(path)
     url = f"sqlite:///{path}"
-    assert rolf.list_experiments(url) == ["old"]
+    assert list_experiments(url) == ["old"]
     experiment = rolf.open_experiment(url, "old")
     status = experiment.status()
     assert (status.asked, status.told, status.pending) == (2, 1, 1)

@@ -8,6 +8,7 @@ import pytest
 
 import rolf
 from rolf.errors import RolfError
+from rolf.experiments.database import list_experiments
 from rolf.experiments.storage.urls import shown
 
 SECRET = "s3cret"
@@ -53,9 +54,7 @@ URLS = [
 
 
 @pytest.mark.parametrize("url", URLS)
-@pytest.mark.parametrize(
-    "call", [rolf.list_experiments, lambda url: rolf.open_experiment(url, "x")]
-)
+@pytest.mark.parametrize("call", [list_experiments, lambda url: rolf.open_experiment(url, "x")])
 def test_a_password_is_not_repeated(url, call):
     with pytest.raises(RolfError) as caught:
         call(url)
@@ -80,7 +79,7 @@ def test_what_is_shown_of_a_url():
 
 def test_the_hint_says_what_to_escape():
     with pytest.raises(RolfError, match="p%40ss"):
-        rolf.list_experiments("postgresql://bob:p@ss@host/db")
+        list_experiments("postgresql://bob:p@ss@host/db")
 
 
 URL = "postgresql://bob:s3cret@host/db"
@@ -89,8 +88,8 @@ URL = "postgresql://bob:s3cret@host/db"
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: rolf.restore(URL, "memory://"),
-        lambda: rolf.backup("memory://", URL),
+        lambda: rolf.connect("memory://").restore(URL),
+        lambda: rolf.connect("memory://").backup(URL),
         lambda: rolf.open_experiment("memory://", " " + URL, features=[[1.0], [2.0]]),
         lambda: rolf.open_experiment("memory://", "x", features=URL),
         lambda: rolf.open_experiment("memory://", "x", features=[[1.0], [2.0]], policy=URL),

@@ -14,7 +14,7 @@ from scipy import stats
 
 import rolf
 from rolf.estimators.means import ArmMeans, ArmMeansBelief
-from rolf.policies.core.coupling import Coupling, couple, is_forced, round_chances, trials
+from rolf.policies.core.coupling import Coupling, couple, is_forced, round_probabilities, trials
 from rolf.policies.core.rules import Situation, decide, forced_rounds, probabilities
 
 pytestmark = pytest.mark.compiled
@@ -81,7 +81,7 @@ def test_action_pseudo_action_and_match_follow_the_paper(greedy, round, p, appen
         counts[arm, pseudo] += 1
     exact = joint(drawn, round, 5, 2)
     assert agrees(counts, exact)
-    near, far = round_chances(drawn, round, 5)
+    near, far = round_probabilities(drawn, round, 5)
     marginal = exact.sum(axis=1)
     assert near == pytest.approx(marginal[2])
     assert far == pytest.approx(marginal[0])
@@ -224,7 +224,7 @@ def test_departures_from_the_greedy_arm(coupling):
     # Around the action the chance is t^(-1/2), not t^(-1/2)/(K-1): about 54 in rounds 61 to
     # 1200. Around the greedy arm it is about 1.3.
     drawn = settings(greedy=coupling == "greedy")
-    expected = sum((30 - 1) * round_chances(drawn, t, 30)[1] for t in range(61, 1201))
+    expected = sum((30 - 1) * round_probabilities(drawn, t, 30)[1] for t in range(61, 1201))
     assert expected == pytest.approx(53.7 if coupling == "action" else 1.3, rel=0.05)
 
 

@@ -11,12 +11,13 @@ import pytest
 
 import rolf
 from rolf.errors import UnknownExperiment
+from rolf.experiments.database import list_experiments
 from rolf.experiments.storage.contract import PART
 from rolf.experiments.transfer.backup import fill_experiment
 from rolf.experiments.transfer.streaming import stream_log
 from rolf.policies import warm
 from rolf.service import settings
-from rolf.service.http.logging import _is_news
+from rolf.service.http.logging import is_news
 from rolf.testing.storage import create_experiment, decision_row, play
 from support.helpers import delete_decisions
 from support.served import problem, service, wait_until
@@ -62,8 +63,8 @@ def test_a_log_of_an_experiment_that_is_deleted_meanwhile(monkeypatch, caplog, n
                 delete()
 
     def delete():
-        if name in rolf.list_experiments(url):
-            rolf.delete_experiment(url, name, confirm=name)
+        if name in list_experiments(url):
+            rolf.connect(url).delete(name, confirm=name)
 
     monkeypatch.setattr("rolf.service.routes.log.stream_log", deleted_after)
     with service(url=url) as client:
@@ -73,7 +74,7 @@ def test_a_log_of_an_experiment_that_is_deleted_meanwhile(monkeypatch, caplog, n
         else:
             with pytest.raises(httpx.RemoteProtocolError):  # nobody takes it for the whole log
                 client.get(place)
-    lines = [each for each in caplog.records if each.levelname != "INFO" and _is_news(each)]
+    lines = [each for each in caplog.records if each.levelname != "INFO" and is_news(each)]
     assert [each.msg for each in lines] == ["cut off"] * (parts == 3)
     assert not any(each.exc_info for each in lines)
 

@@ -168,7 +168,7 @@ def test_looks(visit, reader, width, scheme):
             ready = {"": ".experiments li", "no such thing": "main .problem"}
             page.locator(ready.get(name, "tbody tr")).first.wait_for()
         if name in (BIG, SMALL):
-            page.locator(".waiting summary").click()
-            page.locator(".waiting tbody tr").first.wait_for()
+            page.locator(".pending summary").click()
+            page.locator(".pending tbody tr").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") == width
         assert page.evaluate(FAINT) == []

@@ -123,7 +123,7 @@ def test_a_running_experiment_changes(visit, watched, reader):
     thread.join()
     assert page.locator("[data-part=best]").inner_text() == NASTY
     assert re.match(r"best with a probability of [\d.<>]+%", text_of(page, "bestMore"))
-    assert int(text_of(page, "waiting")) == before + 40 - int(text_of(page, "told"))
+    assert int(text_of(page, "pending")) == before + 40 - int(text_of(page, "told"))
     assert text_of(page, "uplift") != uplift
     assert page.evaluate("scrollY") == place
     assert page.get_by_label("Search").input_value() == "r"

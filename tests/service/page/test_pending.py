@@ -21,7 +21,7 @@ ARMS = pd.DataFrame({"width": [0.0, 0.5, 1.0]}, index=["green", "red", NASTY])
 @pytest.fixture(scope="module")
 def other(tmp_path_factory):
     """A service that needs no keys."""
-    service = Service(tmp_path_factory.mktemp("waiting"), "--insecure-local", "--rate", "0")
+    service = Service(tmp_path_factory.mktemp("pending"), "--insecure-local", "--rate", "0")
     yield service.start()
     service.stop()
 
@@ -49,7 +49,7 @@ def watch(visit, other, experiment):
 
 def shown(page):
     """The ids, arms and ages in the list, row by row."""
-    rows = page.locator(".waiting tbody tr")
+    rows = page.locator(".pending tbody tr")
     return [tuple(row.locator("th, td").all_inner_texts()) for row in rows.all()]
 
 
@@ -57,7 +57,7 @@ def await_ids(page, decisions):
     """Wait until the list has these decisions, in this order."""
     page.wait_for_function(
         """ids => JSON.stringify(ids) === JSON.stringify(
-          [...document.querySelectorAll(".waiting tbody th")].map((each) => each.textContent))""",
+          [...document.querySelectorAll(".pending tbody th")].map((each) => each.textContent))""",
         arg=[each.id for each in decisions],
     )
 
@@ -73,7 +73,7 @@ def test_the_latest_are_listed_live_and_by_keyboard(watch, experiment):
     page.on("request", lambda request: requests.append(request.url))
     page.wait_for_timeout(2_000)
     assert requests  # only whether anything has changed, as nobody looks at the list
-    assert not any("/waiting" in url for url in requests)
+    assert not any("/pending" in url for url in requests)
     for _ in range(20):
         page.keyboard.press("Tab")
         if summary(page).evaluate("node => node === document.activeElement"):
@@ -82,10 +82,10 @@ def test_the_latest_are_listed_live_and_by_keyboard(watch, experiment):
     await_ids(page, asked[::-1])
     assert [row[1] for row in shown(page)] == [NASTY, "red", "green"]
     assert page.locator("img").count() == 0
-    assert text_of(page, "waitingRest") == ""
+    assert text_of(page, "pendingRest") == ""
 
     page.wait_for_timeout(2_000)  # nothing happens
-    assert sum("/waiting" in url for url in requests) == 1
+    assert sum("/pending" in url for url in requests) == 1
     experiment.tell(asked[1], 1.0)
     latest = experiment.ask()  # as many wait as before
     await_ids(page, [latest, asked[2], asked[0]])
@@ -98,7 +98,7 @@ def test_the_latest_are_listed_live_and_by_keyboard(watch, experiment):
     experiment.ask()
     page.wait_for_timeout(2_500)
     assert any("/status" in url for url in requests)
-    assert not any("/waiting" in url for url in requests)
+    assert not any("/pending" in url for url in requests)
 
 
 def test_nothing_is_shown_when_nothing_waits(watch, experiment):
@@ -110,7 +110,7 @@ def test_nothing_is_shown_when_nothing_waits(watch, experiment):
     await_ids(page, [decision])
     experiment.tell(decision, 1.0)
     page.get_by_text("None at the moment.").wait_for()  # where somebody looks, nothing jumps
-    assert page.locator(".waiting table").is_hidden()
+    assert page.locator(".pending table").is_hidden()
     decision = experiment.ask()
     await_ids(page, [decision])
     experiment.tell(decision, 1.0)
@@ -124,16 +124,16 @@ def test_older_ones_are_counted(watch, experiment):
     page = watch()
     summary(page).click()
     await_ids(page, asked[:-11:-1])
-    assert text_of(page, "waitingRest") == "and 1,003 older ones"
+    assert text_of(page, "pendingRest") == "and 1,003 older ones"
     experiment.tell_many([(each, 1.0) for each in asked[:1_002]])
     await_ids(page, asked[:-11:-1])
     page.get_by_text("and 1 older one", exact=True).wait_for()
     experiment.tell_many([(each, 1.0) for each in asked[1_003:]])
     await_ids(page, [asked[1_002]])
-    assert text_of(page, "waitingRest") == ""
+    assert text_of(page, "pendingRest") == ""
     experiment.tell_many([(each, 1.0) for each in experiment.ask_many(1_000)])
     page.get_by_text("1 decision, older than the latest 1,000", exact=True).wait_for()
-    assert page.locator(".waiting table").is_hidden()
+    assert page.locator(".pending table").is_hidden()
 
 
 def test_how_long_they_have_waited(watch, experiment):
@@ -143,7 +143,7 @@ def test_how_long_they_have_waited(watch, experiment):
         experiment.ask()
     page = watch()
     summary(page).click()
-    page.locator(".waiting tbody tr").first.wait_for(timeout=TICKS)
+    page.locator(".pending tbody tr").first.wait_for(timeout=TICKS)
     ages = [row[2] for row in shown(page)]
     assert ages[0] == "just now"  # by a clock that is ahead
     assert ages[2] in ("5m ago", "5min ago")  # which it is depends on the browser
@@ -152,11 +152,11 @@ def test_how_long_they_have_waited(watch, experiment):
     assert 20 <= seconds < 20 + SOON / 1_000
     page.wait_for_function(
         """before => parseInt(
-          document.querySelectorAll(".waiting time")[1].textContent) > before""",
+          document.querySelectorAll(".pending time")[1].textContent) > before""",
         arg=seconds,
         timeout=TICKS,
     )
-    moment = page.locator(".waiting time").nth(4).get_attribute("datetime")
+    moment = page.locator(".pending time").nth(4).get_attribute("datetime")
     assert pd.Timestamp(moment).timestamp() == pytest.approx(now - 3 * 86_400 - 50, abs=0.01)
 
 
@@ -167,8 +167,8 @@ def test_a_list_with_long_names_fits(watch, experiment, width):
     experiment.ask(available=[name])
     page = watch(width=width)
     summary(page).click()
-    page.locator(".waiting tbody tr").first.wait_for()
+    page.locator(".pending tbody tr").first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    row = page.locator(".waiting tbody tr").first.bounding_box()
+    row = page.locator(".pending tbody tr").first.bounding_box()
     assert row["x"] + row["width"] <= width
     assert row["height"] < 250

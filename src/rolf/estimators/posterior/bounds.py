@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.estimators.contract import Table
-from rolf.estimators.posterior.mixture import moments, reward_variance
+from rolf.estimators.posterior.contract import moments, reward_variance
 from rolf.kernel import kernel, looped, shared
 from rolf.types import FloatArray
 

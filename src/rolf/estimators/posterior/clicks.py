@@ -1,11 +1,15 @@
 """Posterior of all arms for clicks and counts, from the counts and sums of the arms alone.
 
-The model of ``scales.py`` behind a link (``links.py``):
+The model of ``scales.py`` behind a link h:
 
     mean reward of arm a = h(r_a),    r_a = c + x_a'm + u_a,
     c ~ N(0, LEVEL),  m ~ N(0, o I),  u_a ~ N(0, l).
 
-The noise follows from the mean, so there are two scales, o and l, in units of r. Within a
+    clicks:  reward 0 or 1,        h(x) = 1/(1 + exp(-x))
+    counts:  reward 0, 1, 2, ...,  h(x) = exp(x)
+
+n rewards with sum s have the log likelihood s x - n A(x), up to a constant, with A' = h. The noise
+follows from the mean, so there are two scales, o and l, in units of r. Within a
 component the posterior of r is approximated by the normal distribution at its mode (Laplace).
 With W_a = N_a h'(r_a), each step towards the mode is the posterior of normal rewards with W_a in
 place of the number of rewards (``regression.py``), and the marginal likelihood is
@@ -15,6 +19,11 @@ place of the number of rewards (``regression.py``), and the marginal likelihood 
 This is done whenever the number of rewards has grown by ``GROWTH``, or an arm has moved by
 ``MOVED`` from its mode. In between, the log likelihood of a reward is the parabola that touches it
 at the last mode, so that rewards can be taken in one by one, at the cost of normal ones.
+
+Upper bounds are in units of r. What is believed of an arm without its own rewards is taken to be
+normal; the likelihood of its own rewards is not. With a bonus of w deviations, the bound is where
+the two together are exp(-w^2/2) of their largest value: for an arm without rewards w deviations
+above the mean, for an arm with many what KL-UCB has.
 """
 
 from __future__ import annotations
@@ -26,28 +35,14 @@ import numpy as np
 
 from rolf.estimators import contract as op
 from rolf.estimators.contract import Observation
-from rolf.estimators.posterior.bounds import Bonus, upper_bounds
-from rolf.estimators.posterior.click_bounds import linked_bounds
-from rolf.estimators.posterior.links import (
-    CLICKS,
-    CLOSE,
-    STEPS,
-    averaged,
-    limited,
-    linked,
-    response,
-)
+from rolf.estimators.posterior.bounds import Bonus, deviations, upper_bounds
+from rolf.estimators.posterior.contract import loadings, moments, plays, posterior, reward_variance
 from rolf.estimators.posterior.mixture import (
     Believed,
     MixturePosterior,
     check_components,
     components_agree,
-    loadings,
     mixture,
-    moments,
-    plays,
-    posterior,
-    reward_variance,
 )
 from rolf.estimators.posterior.regression import (
     Components,
@@ -63,6 +58,108 @@ from rolf.estimators.posterior.scales import due, forget_evidence, scale_grid, w
 from rolf.kernel import looped, shared
 from rolf.linalg import matvec
 from rolf.types import FloatArray, IntArray
+
+# --- the links ------------------------------------------------------------------------------------
+
+CLICKS, COUNTS = 0, 1
+#: the largest change of x in one step of Newton's method, and the change after which the next one
+#: would be negligible: it squares the error
+LONGEST = 3.0
+CLOSE = 1e-6
+STEPS = 100
+
+
+@shared
+def response(link: int, x: float) -> tuple[float, float, float]:
+    """h(x), its derivative, and A(x)."""
+    if link == COUNTS:
+        mean = math.exp(min(x, 300.0))
+        return mean, mean, mean
+    small = math.exp(-abs(x))
+    rest = small / (1.0 + small)
+    mean = rest if x < 0.0 else 1.0 - rest
+    return mean, rest * (1.0 - rest), max(x, 0.0) + math.log1p(small)
+
+
+@shared
+def limited(step: float) -> float:
+    return min(max(step, -LONGEST), LONGEST)
+
+
+@looped
+def averaged(
+    link: int, weights: FloatArray, means: FloatArray, variances: FloatArray
+) -> FloatArray:
+    """h of every arm (K,) over normal components: its mean for clicks, and for counts, where a
+    wide distribution has a mean far above everything probable, h of the mean."""
+    count, arms = means.shape
+    out = np.zeros(arms)
+    for g in range(count):
+        for a in range(arms):
+            x = means[g, a]
+            if link == CLICKS:
+                # a logistic function averaged over a normal distribution is about another one
+                x /= math.sqrt(1.0 + math.pi / 8.0 * max(variances[g, a], 0.0))
+                out[a] += weights[g] * response(link, x)[0]
+            else:
+                out[a] += weights[g] * x
+    if link == COUNTS:
+        for a in range(arms):
+            out[a] = response(link, out[a])[0]
+    return out
+
+
+@looped
+def linked(link: int, values: FloatArray) -> FloatArray:
+    """h of every value (n,)."""
+    out = np.empty(values.size)
+    for i in range(values.size):
+        out[i] = response(link, values[i])[0]
+    return out
+
+
+# --- upper bounds ---------------------------------------------------------------------------------
+
+
+@looped
+def linked_bounds(
+    link: int,
+    counts: FloatArray,
+    sums: FloatArray,
+    mean: FloatArray,
+    variance: FloatArray,
+    pending: FloatArray,
+    bonus: Bonus,
+) -> FloatArray:
+    """Upper bounds of all arms, given the number and the sum of each one's rewards."""
+    out = np.empty(mean.size)
+    for a in range(mean.size):
+        expected, slope, base = response(link, mean[a])
+        ratio = variance[a] * slope
+        spread = variance[a] / (1.0 + pending[a] * ratio)
+        ratio /= 1.0 + pending[a] * ratio
+        reach = deviations(bonus, ratio)
+        count = counts[a] + pending[a]
+        force = sums[a] - counts[a] * expected  # of what waits the mean is expected
+        total = sums[a] + pending[a] * expected
+        # precision and place of what is believed without the arm's own rewards
+        rest = max(1.0 / spread - count * slope, 1e-3 / spread)
+        centre = mean[a] - force / rest
+        floor = 0.5 * rest * (mean[a] - centre) ** 2 - total * mean[a] + count * base
+        x = mean[a] + reach * math.sqrt(spread)
+        for _ in range(STEPS):  # convex: from above, Newton's method never passes the solution
+            expected, _, partition = response(link, x)
+            height = 0.5 * rest * (x - centre) ** 2 - total * x + count * partition - floor
+            gradient = rest * (x - centre) - total + count * expected
+            excess = height - 0.5 * reach * reach
+            if gradient <= 0.0 or abs(excess) < 1e-9 * (1.0 + reach * reach):
+                break
+            x -= max(excess / gradient, -1.0)
+        out[a] = x
+    return out
+
+
+# --- the estimator --------------------------------------------------------------------------------
 
 #: variance of the level c
 LEVEL = 10.0

@@ -14,10 +14,11 @@ import numpy as np
 
 from rolf.checks import MAX_FEATURE, MAX_REWARD
 from rolf.estimators.contract import Traits, check_counts, check_moments, check_sums
+from rolf.estimators.posterior.contract import posterior
 from rolf.estimators.posterior.scales import FAINT, check_evidence, evidence_agrees
 from rolf.estimators.posterior.student import low_quantile, low_quantiles, tail_table
 from rolf.estimators.posterior.winners import count_wins
-from rolf.kernel import kernel, looped
+from rolf.kernel import looped
 from rolf.types import FloatArray, Generator, IntArray
 
 #: chance that the best arm of a draw is among those left out, far below the error of the shares
@@ -35,33 +36,6 @@ class Believed(NamedTuple):
     means: FloatArray
     variances: FloatArray
     noises: FloatArray
-
-
-@kernel
-def moments(model: Any, belief: Any, features: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Mean, relative to the belief's anchor, and variance of arms with these features (K, d) over
-    all components, (K,) each, and the noise variance.
-
-    While all rewards were equal the variances are in units of the noise, and the noise variance
-    is given as -1.
-    """
-    raise NotImplementedError
-
-
-@kernel
-def plays(model: Any, belief: Any) -> FloatArray:
-    """The number of rewards of every arm (K,)."""
-    raise NotImplementedError
-
-
-@kernel
-def loadings(
-    model: Any, belief: Any, features: FloatArray, component: int, arms: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Means (A,), reach (D, A) and alone (A,) of some arms: given the noise variance s of a
-    component, they are means + sqrt(s) (reach'L e + sqrt(alone) e') with L L' = cov and e, e'
-    standard normal."""
-    raise NotImplementedError
 
 
 @looped
@@ -85,18 +59,6 @@ def mixture(known: Believed) -> tuple[FloatArray, FloatArray, float]:
                 off = known.means[g, a] - mean[a]
                 variance[a] += weight * (off * off + scale * max(known.variances[g, a], 0.0))
     return mean, variance, noise
-
-
-@kernel
-def reward_variance(model: Any, belief: Any, unit: float) -> float:
-    """The variance of a reward around its mean, given that of the noise. Runs as Python only."""
-    raise NotImplementedError
-
-
-@kernel
-def posterior(model: Any, belief: Any, features: FloatArray) -> MixturePosterior:
-    """The posterior of all arms. Runs as Python only."""
-    raise NotImplementedError
 
 
 class MixturePosterior(NamedTuple):
@@ -165,7 +127,8 @@ def known_posterior(model: Any, belief: Any, features: FloatArray) -> MixturePos
     """The posterior, or None while no scale is known: all rewards so far were equal."""
     if model.noise == 0.0 and float(belief.components.evidence.errors.max()) <= 0.0:
         return None
-    return posterior(model, belief, features)
+    known: MixturePosterior = posterior(model, belief, features)
+    return known
 
 
 def intervals(known: MixturePosterior | None, arms: int, level: float) -> FloatArray:
@@ -175,7 +138,7 @@ def intervals(known: MixturePosterior | None, arms: int, level: float) -> FloatA
     return known.interval(level)
 
 
-def chances_of_best(
+def probabilities_of_best(
     known: MixturePosterior | None, arms: int, available: IntArray, draws: int
 ) -> FloatArray:
     """Of every arm (K,) to be the best available one; equal while no scale is known."""

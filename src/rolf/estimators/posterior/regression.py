@@ -38,7 +38,7 @@ class Posterior(NamedTuple):
 
 class Components(NamedTuple):
     """Of clicks and counts, per component: posterior means, variances and f of all arms (G, K),
-    and the covariance of the coefficients (G, D, D). Real rewards: ``components.py``."""
+    and the covariance of the coefficients (G, D, D). Real rewards: ``fixed.py``."""
 
     means: FloatArray
     variances: FloatArray

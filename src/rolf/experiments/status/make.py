@@ -8,10 +8,9 @@ from weakref import WeakKeyDictionary
 
 from rolf.arms.table import Arms
 from rolf.estimators.contract import begin, learn_totals, means, recompute
-from rolf.estimators.posterior.clicks import linked_grid
+from rolf.estimators.posterior.clicks import CLICKS, linked_grid
 from rolf.estimators.posterior.fixed import make_grid
-from rolf.estimators.posterior.links import CLICKS
-from rolf.estimators.posterior.mixture import chances_of_best, intervals, known_posterior
+from rolf.estimators.posterior.mixture import intervals, known_posterior, probabilities_of_best
 from rolf.experiments.status.result import LEVEL, ArmStatus, Status
 from rolf.experiments.status.timeline import Outcomes, timeline
 from rolf.experiments.status.uplift import (
@@ -86,7 +85,7 @@ def status_from(
             posterior_means = believed.tolist()
             ends = intervals(known, count, level).tolist()
             if rivals.size:
-                best = chances_of_best(known, count, rivals, draws).tolist()
+                best = probabilities_of_best(known, count, rivals, draws).tolist()
             shares = control_shares(position, roster.active)
             if known is not None and not varying and any(view.asked) and shares is not None:
                 numbers = posterior_uplift(known, view.asked, shares, LEVEL, believed)

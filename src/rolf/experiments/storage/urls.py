@@ -45,6 +45,11 @@ def connect_existing(url: str, timeout: float | None = None) -> Store | None:
     return _open_store(url)(url, False, _seconds(timeout))
 
 
+def check_url(url: Any) -> None:
+    """Raise unless a URL names a kind of database that is installed; nothing is opened."""
+    _open_store(url)
+
+
 def _seconds(timeout: float | None) -> float:
     """After how long a call gives up."""
     if timeout is None:

@@ -30,7 +30,7 @@ from rolf.policies.core.rules import (
     probabilities,
     rule,
 )
-from rolf.theory import cap_on_draws, capped_chances
+from rolf.theory import cap_on_draws, capped_probabilities
 from rolf.types import Choice, FloatArray, Generator, IntArray
 
 
@@ -125,9 +125,9 @@ def couple(
 
 
 @shared
-def round_chances(rule: Coupling, round: int, arms: int) -> tuple[float, float]:
+def round_probabilities(rule: Coupling, round: int, arms: int) -> tuple[float, float]:
     """Chance of the centre, and of each other arm, once the centre is known."""
-    return capped_chances(round, arms, rule.probability, rule.greedy, trials(rule, round))
+    return capped_probabilities(round, arms, rule.probability, rule.greedy, trials(rule, round))
 
 
 def _clocks(rule: Coupling) -> int:
@@ -155,7 +155,7 @@ def _decide(rule: Coupling, now: Situation, rng: Generator) -> Choice:
     arm, pseudo = couple(rule, round, centre, available, rng)
     if estimates[arm] < cutoff:
         share = 0.0
-    near, far = round_chances(rule, round, available.size)
+    near, far = round_probabilities(rule, round, available.size)
     probability = share * near + (1.0 - share) * far
     return Choice(arm, probability, centre, pseudo, pseudo == arm)
 
@@ -167,7 +167,7 @@ def _probabilities(rule: Coupling, now: Situation, draws: int) -> FloatArray:
         share = values * 0.0 + 1.0 / now.available.size
     else:
         share = tie_shares(values)
-    near, far = round_chances(rule, round, now.available.size)
+    near, far = round_probabilities(rule, round, now.available.size)
     out: FloatArray = share * near + (1.0 - share) * far
     return out
 

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.estimators.posterior.bounds import Bonus, deviations_of, upper_bounds
-from rolf.estimators.posterior.chances import win_shares
-from rolf.estimators.posterior.mixture import plays
+from rolf.estimators.posterior.contract import plays
+from rolf.estimators.posterior.winners import win_shares
 from rolf.kernel import implement, shared
 from rolf.policies.core.rules import UNSEEN, Situation, believed_means, bounds, distribution
 from rolf.types import FloatArray

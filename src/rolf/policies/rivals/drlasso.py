@@ -17,8 +17,8 @@ from rolf.estimators.lasso.average import AverageLasso, decay
 from rolf.kernel import implement
 from rolf.policies.core.parts import Params
 from rolf.policies.core.rules import Exploring, exploration
-from rolf.policies.options import Baseline, at_least_zero
 from rolf.policies.policy import Policy
+from rolf.policies.rivals.settings import Baseline, at_least_zero
 from rolf.types import Seed
 
 

@@ -16,8 +16,8 @@ from rolf.kernel import implement
 from rolf.linalg import matmat, normal_matrix
 from rolf.policies.core.parts import Params
 from rolf.policies.core.rules import Sampled, Situation, draw
-from rolf.policies.options import Baseline, at_least_zero, ridge_penalty
 from rolf.policies.policy import Policy
+from rolf.policies.rivals.settings import Baseline, at_least_zero, ridge_penalty
 from rolf.types import FloatArray, Generator, Seed
 
 

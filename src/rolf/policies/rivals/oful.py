@@ -19,8 +19,8 @@ from rolf.estimators.ridge.fixed import Ridge
 from rolf.kernel import implement
 from rolf.policies.core.parts import Params
 from rolf.policies.core.rules import Optimistic, Situation, believed_means, bounds
-from rolf.policies.options import Baseline, at_least_zero, ridge_penalty
 from rolf.policies.policy import Policy
+from rolf.policies.rivals.settings import Baseline, at_least_zero, ridge_penalty
 from rolf.types import FloatArray, Seed
 
 

@@ -17,8 +17,8 @@ from rolf.estimators.means import ArmMeans
 from rolf.kernel import implement
 from rolf.policies.core.parts import Params
 from rolf.policies.core.rules import Optimistic, Situation, bounds, unseen_first
-from rolf.policies.options import at_least_zero
 from rolf.policies.policy import Policy
+from rolf.policies.rivals.settings import at_least_zero
 from rolf.types import FloatArray, Seed
 
 

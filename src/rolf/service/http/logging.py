@@ -58,10 +58,10 @@ def set_up(level: str) -> None:
     logging.getLogger("uvicorn.error").setLevel(
         max(logging.WARNING, getattr(logging, level.upper()))
     )
-    logging.getLogger("uvicorn.error").addFilter(_is_news)
+    logging.getLogger("uvicorn.error").addFilter(is_news)
     logging.captureWarnings(True)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def is_news(record: logging.LogRecord) -> bool:
     """Whether a line of the server says what no line of ours does."""
     return "without completing response" not in record.getMessage()

@@ -30,7 +30,7 @@ import {
   NONE,
 } from "./format.js";
 import { showDiagnosis } from "./verdict.js";
-import { Waiting } from "./waiting.js";
+import { Pending } from "./pending.js";
 
 /** Milliseconds after which the status is asked for even if no count has changed. */
 const LATEST = 15000;
@@ -43,7 +43,7 @@ export function showExperiment(main, app, name) {
   const path = pathOf(name);
   const arms = new Arms(parts);
   const timeline = new TimelineChart(parts.timeline);
-  const waiting = new Waiting(parts, path, () => feed.now());
+  const pending = new Pending(parts, path, () => feed.now());
   const closing = [() => arms.close(), () => timeline.close()];
   let details = null;
   let status = null;
@@ -57,7 +57,7 @@ export function showExperiment(main, app, name) {
 
   async function load(signal) {
     details = await request(path, { signal });
-    await waiting.load(details, signal);
+    await pending.load(details, signal);
     const started = performance.now();
     const control = parts.control.value;
     const same = status && past.control === control && sameCounts(status, details);
@@ -76,7 +76,7 @@ export function showExperiment(main, app, name) {
   }
 
   function show(latest) {
-    waiting.show(details);
+    pending.show(details);
     if (latest === status) return;
     if (status && status.best?.arm !== latest.best?.arm && latest.best) {
       announce(`The best arm is now ${briefly(latest.best.arm)}`);
@@ -155,10 +155,10 @@ export function showExperiment(main, app, name) {
 }
 
 /** Whether a status, which is large for many arms, still shows what has happened. */
-const sameCounts = (status, { asked, told, waiting, paused, arms }) =>
+const sameCounts = (status, { asked, told, pending, paused, arms }) =>
   status.asked === asked &&
   status.told === told &&
-  status.pending === waiting &&
+  status.pending === pending &&
   status.paused === paused &&
   status.arms.filter(({ active }) => active).length === arms;
 
@@ -172,7 +172,7 @@ function notesOf({ paused }, { notes }) {
 }
 
 function showTiles(parts, status, { default_reward, reward_after }) {
-  const { best, asked, told, pending: waiting, defaults, history } = status;
+  const { best, asked, told, pending, defaults, history } = status;
   const learned = told + defaults + history > 0;
   setText(parts.best, best && learned ? briefly(best.arm) : NONE);
   const unknown = best
@@ -198,9 +198,9 @@ function showTiles(parts, status, { default_reward, reward_after }) {
         ? `for ${percent(told / asked)} of the decisions`
         : "",
   );
-  setText(parts.waiting, count(waiting));
+  setText(parts.pending, count(pending));
   setText(
-    parts.waitingMore,
+    parts.pendingMore,
     default_reward === null || default_reward === undefined
       ? "decisions without a reward so far"
       : `each counts as ${sum(default_reward)} after ${duration(reward_after)}`,

@@ -69,13 +69,13 @@ function makeItem() {
   return parts.root;
 }
 
-function fillItem({ parts }, { name, policy, created, paused, arms, asked, told, waiting }) {
+function fillItem({ parts }, { name, policy, created, paused, arms, asked, told, pending }) {
   const address = `#/experiments/${encodeURIComponent(name)}`;
   if (parts.name.getAttribute("href") !== address) parts.name.setAttribute("href", address);
   setText(parts.name, name);
   setHidden(parts.paused, !paused);
   setText(parts.about, `${policy}, since ${dateAndTime(created)}`);
-  for (const [part, value] of Object.entries({ arms, asked, told, waiting })) {
+  for (const [part, value] of Object.entries({ arms, asked, told, pending })) {
     setText(parts[part], value === null ? NONE : count(value));
   }
 }

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Response
 
 from rolf.errors import InvalidArgument, RolfError
-from rolf.experiments.database import delete_experiment
+from rolf.experiments.database import ExperimentSummary, delete_experiment
 from rolf.experiments.experiment import Experiment
 from rolf.service.auth import note
 from rolf.service.dependencies import Caller, Calling, Route, needs
@@ -47,13 +47,12 @@ def list_experiments(
     found = []
     for name in names[:limit]:
         try:
-            found.append(summary(experiments.current(name)))
+            found.append(ExperimentSummary.of(experiments.current(name))._asdict())
         except RolfError:  # deleted just now, or damaged
             record = experiments.store.record(name)
             if record is not None:
-                unknowns = dict.fromkeys(("paused", "arms", "asked", "told", "waiting"))
-                about = {"name": name, "policy": record.policy, "created": record.created}
-                found.append({**about, **unknowns})
+                summary = ExperimentSummary(record.name, record.policy, record.created)
+                found.append(summary._asdict())
     return answer({"experiments": found, "next": names[limit - 1] if names[limit:] else None})
 
 
@@ -113,31 +112,13 @@ def resume(caller: Calling, name: str) -> Response:
     return answer({"paused": False})
 
 
-def summary(experiment: Experiment) -> dict[str, Any]:
-    """An experiment in a list."""
-    with experiment.current() as replica:
-        asked, told, roster = sum(replica.asked), sum(replica.told), replica.roster
-        waiting = asked - told - replica.defaults
-    record = experiment.record
-    return {
-        "name": record.name,
-        "policy": record.policy,
-        "created": record.created,
-        "paused": roster.paused,
-        "arms": sum(roster.active),
-        "asked": asked,
-        "told": told,
-        "waiting": waiting,
-    }
-
-
 def details(experiment: Experiment) -> dict[str, Any]:
     """An experiment by itself."""
     record = experiment.record
     with experiment.current() as replica:
         columns = replica.roster.arms.columns
     return {
-        **summary(experiment),
+        **ExperimentSummary.of(experiment)._asdict(),
         "options": json.loads(record.options),
         "columns": columns,
         "seed": record.seed,

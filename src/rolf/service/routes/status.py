@@ -1,4 +1,4 @@
-"""Routes that show what is known: status, waiting decisions, estimates and the diagnosis."""
+"""Routes that show what is known: status, pending decisions, estimates and the diagnosis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rolf.logs.log import Log
 from rolf.service.dependencies import Calling, Route, needs
 from rolf.service.http.answers import answer
 from rolf.service.schemas.requests import Estimates, Question
-from rolf.service.schemas.responses import DiagnosisShown, StatusShown, WaitingShown
+from rolf.service.schemas.responses import DiagnosisShown, PendingShown, StatusShown
 
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
 
@@ -79,18 +79,18 @@ def _label(experiment: Experiment, text: str) -> Any:
     raise InvalidArgument("control", text, "the name of an arm")
 
 
-@router.get("/waiting", response_model=WaitingShown, openapi_extra=needs("read"))
-def waiting(
-    caller: Calling, name: str, most: Annotated[int, Query(ge=1, le=LATEST)] = 100
+@router.get("/pending", response_model=PendingShown, openapi_extra=needs("read"))
+def pending(
+    caller: Calling, name: str, limit: Annotated[int, Query(ge=1, le=LATEST)] = 100
 ) -> Response:
-    """The latest decisions without a reward, the latest first; `most` of them.
+    """The latest decisions without a reward, the latest first; up to `limit` of them.
 
-    Only the latest 1,000 decisions are looked at; `total` counts all that wait.
+    Only the latest 1,000 decisions are looked at; `total` counts all that are pending.
     """
 
     experiment = caller.experiment(name)
     found = caller.service.results.get(
-        ("waiting", name, experiment.record.tag, most), lambda: experiment.pending(most)
+        ("pending", name, experiment.record.tag, limit), lambda: experiment.pending(limit)
     )
     decisions = [decision._asdict() for decision in found.decisions]
     return answer({**found._asdict(), "decisions": decisions})

@@ -182,7 +182,7 @@ class Summary(BaseModel):
     arms: int | None
     asked: int | None
     told: int | None
-    waiting: int | None
+    pending: int | None
 
 
 class Summaries(BaseModel):

@@ -1,4 +1,4 @@
-"""The form of a status, of waiting decisions and of a diagnosis."""
+"""The form of a status, of pending decisions and of a diagnosis."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class StatusShown(BaseModel):
     matching_arms: int
 
 
-class WaitingDecisionShown(BaseModel):
+class PendingDecisionShown(BaseModel):
     """A decision without a reward."""
 
     id: str
@@ -91,14 +91,14 @@ class WaitingDecisionShown(BaseModel):
     asked_at: float = Field(description="Seconds since 1970.")
 
 
-class WaitingShown(BaseModel):
+class PendingShown(BaseModel):
     """The latest decisions without a reward, the latest first."""
 
-    decisions: list[WaitingDecisionShown]
-    total: int = Field(description="All that wait; those that are not listed are older.")
+    decisions: list[PendingDecisionShown]
+    total: int = Field(description="All that are pending; those not listed are older.")
     looked_at: int = Field(
         description="How many of the latest decisions were looked at; `decisions` has all of "
-        "them that wait."
+        "them that are pending."
     )
 
 

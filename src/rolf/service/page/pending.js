@@ -7,7 +7,7 @@ import { ago, briefly, count, counted, dateAndTime, nameOf } from "./format.js";
 /** Decisions that are listed. */
 const LISTED = 10;
 
-export class Waiting {
+export class Pending {
   #parts;
   #path;
   #latest = null;
@@ -17,34 +17,34 @@ export class Waiting {
   constructor(parts, path, opened) {
     this.#parts = parts;
     this.#path = path;
-    parts.waitingBox.addEventListener("toggle", () => parts.waitingBox.open && opened());
+    parts.pendingBox.addEventListener("toggle", () => parts.pendingBox.open && opened());
   }
 
   /** Asks for the list if it is open and the counts have changed. */
-  async load({ asked, told, waiting }, signal) {
-    const counts = `${asked} ${told} ${waiting}`;
-    if (!this.#parts.waitingBox.open || counts === this.#counts) return;
-    this.#latest = await request(`${this.#path}/waiting?most=${LISTED}`, { signal });
+  async load({ asked, told, pending }, signal) {
+    const counts = `${asked} ${told} ${pending}`;
+    if (!this.#parts.pendingBox.open || counts === this.#counts) return;
+    this.#latest = await request(`${this.#path}/pending?limit=${LISTED}`, { signal });
     this.#counts = counts;
   }
 
   /** A list that is open stays where it is, even if nothing waits for a moment. */
-  show({ waiting }) {
+  show({ pending }) {
     const parts = this.#parts;
-    const { open } = parts.waitingBox;
-    setHidden(parts.waitingBox, !waiting && !open);
+    const { open } = parts.pendingBox;
+    setHidden(parts.pendingBox, !pending && !open);
     if (!open || !this.#latest) return;
     const { decisions } = this.#latest;
     const now = Date.now() / 1000;
-    setHidden(parts.waitingTable, !decisions.length);
+    setHidden(parts.pendingTable, !decisions.length);
     fillKeyed(
-      parts.waitingRows,
+      parts.pendingRows,
       decisions,
       ({ id }) => id,
       makeRow,
       (row, decision) => fillRow(row, decision, now),
     );
-    setText(parts.waitingRest, restOf(this.#latest));
+    setText(parts.pendingRest, restOf(this.#latest));
   }
 }
 
