@@ -43,7 +43,7 @@ def test_opening_an_experiment_opens_its_table_once(tmp_path, opened):
     assert times() == 1  # it is created
     assert times() == 1  # it exists
     path.write_text(TABLE.replace("2.5", "2.75"))
-    with pytest.raises(DifferentExperiment, match="2.5 there, 2.75 here"):
+    with pytest.raises(DifferentExperiment, match=r"2\.5 there, 2\.75 here"):
         times()
     assert opened.count(str(path)) == 1
 
