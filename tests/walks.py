@@ -14,8 +14,10 @@ import argparse
 import asyncio
 import contextlib
 import json
+import re
 import sys
 import tempfile
+import textwrap
 import threading
 import uuid
 import warnings
@@ -31,6 +33,9 @@ PACKAGE = str(Path(rolf.__file__).parent) + "/"
 #: what everything may use, and what stands between an operation and its body
 LEAVES = ("checks.py", "errors.py", "linalg.py", "text.py", "types.py")
 DISPATCH = "kernel/"
+#: the page that shows the walks, and where
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "engine.md"
+SHOWN = re.compile(r"(<!-- walks -->\n+)(.*?)(\n+<!-- end of the walks -->)", re.DOTALL)
 FEATURES = [[1.0, 0.2], [0.3, 1.5], [0.8, 0.9], [0.1, 0.4]]
 TABLE = "name,width,price,colour,sold\na,1.5,10%,red,true\nb,2.5,20%,blue,false\nc,3,5%,red,true\n"
 
@@ -289,10 +294,18 @@ async def post(app: Any, path: str, body: object, key: str) -> Any:
 
 def markdown(walks: dict[str, Walk]) -> str:
     """The walks as docs/reference/engine.md shows them."""
-    lines = []
+    paragraphs = []
     for name, walk in walks.items():
-        lines += [f"**{name}**: " + ", ".join(f"`{file[:-3]}`" for file in walk.files) + ".", ""]
-    return "\n".join(lines)
+        files = ", ".join(f"`{file.removesuffix('.py')}`" for file in walk.files)
+        text = f"**{name}**: {files}."
+        paragraphs.append(textwrap.fill(text, 118, break_on_hyphens=False, break_long_words=False))
+    return "\n\n".join(paragraphs)
+
+
+def write_page(walks: dict[str, Walk]) -> None:
+    PAGE.write_text(
+        SHOWN.sub(lambda found: found[1] + markdown(walks) + found[3], PAGE.read_text())
+    )
 
 
 def table(walks: dict[str, Walk]) -> str:
@@ -305,14 +318,15 @@ def table(walks: dict[str, Walk]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--markdown", action="store_true", help="as docs/reference/engine.md shows it"
-    )
+    parser.add_argument("--markdown", action="store_true", help="as the page shows them")
+    parser.add_argument("--write", action="store_true", help=f"into {PAGE.name}")
     parser.add_argument("--calls", metavar="WALK", help="who calls whom in one walk")
     options = parser.parse_args()
     recorded = record()
     if options.calls:
         for caller, called in sorted(recorded[options.calls].calls):
             print(caller, "->", called)
+    elif options.write:
+        write_page(recorded)
     else:
         print((markdown if options.markdown else table)(recorded))

@@ -7,7 +7,6 @@ import functools
 import importlib
 import inspect
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,8 +44,6 @@ ALLOWED = {
     "rolf.EpsilonGreedy": "the example of CONTRIBUTING",
     "src/rolf/policies/egreedy.py": "the example of CONTRIBUTING",
 }
-#: at most so many names and files that do not exist are left
-LEFT = Counter({"docs/start/tables.md": 1, "src/rolf/service/schemas/responses.py": 1})
 
 
 def texts(path: Path) -> Iterator[str]:
@@ -125,14 +122,12 @@ def shown(path: Path) -> str:
 
 @pytest.mark.parametrize("path", PAGES, ids=shown)
 def test_what_a_page_names_exists(path):
-    found = missing(path)
-    assert len(found) <= LEFT[shown(path)], found
+    assert missing(path) == []
 
 
 def test_what_docstrings_and_comments_name_exists():
     found = {shown(path): missing(path) for path in SOURCES}
-    over = {path: names for path, names in found.items() if len(names) > LEFT[path]}
-    assert over == {}
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 @pytest.mark.parametrize(

@@ -23,17 +23,14 @@ ALLOWED = {
 LEFT = Counter(
     {
         "client": 1,
-        "diagnosis": 6,
-        "estimators": 10,
-        "evaluation": 5,
-        "experiments": 18,
+        "estimators": 8,
+        "experiments": 13,
         "kernel": 2,
-        "logs": 3,
         "paper": 2,
-        "policies": 16,
-        "service": 16,
+        "policies": 1,
+        "service": 5,
         "sweeps": 2,
-        "testing": 3,
+        "testing": 2,
         "theory.py": 2,
     }
 )

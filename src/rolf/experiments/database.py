@@ -174,8 +174,17 @@ def _first_policy(cls: Any, roster: Roster, options: Mapping[str, Any]) -> Polic
 
 
 class ExperimentSummary(NamedTuple):
-    """An experiment in a list; ``created`` is in seconds since 1970, ``arms`` counts those that
-    are not retired. None where an experiment cannot be read."""
+    """An experiment in a list.
+
+    Attributes:
+        name, policy: as it was created.
+        created: when, in seconds since 1970.
+        paused: whether it makes no decisions; None, as below, if it cannot be read.
+        arms: how many are not retired.
+        asked: decisions so far.
+        told: rewards told.
+        pending: decisions without a reward.
+    """
 
     name: str
     policy: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rolf.service.http.errors import KINDS, MEDIA_TYPE
-from rolf.service.schemas.requests import ProblemShown
+from rolf.service.schemas.responses import ProblemShown
 
 #: of every route under /v1
 EVERYWHERE = (400, 401, 403, 404, 408, 413, 422, 429, 431, 500, 503)

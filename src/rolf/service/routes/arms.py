@@ -10,7 +10,8 @@ from rolf.service.dependencies import Calling, Route, needs
 from rolf.service.http.answers import answer
 from rolf.service.routes.decisions import check_size
 from rolf.service.routes.experiments import table_of
-from rolf.service.schemas.requests import Added, ArmsShown, Changed, Labels, MoreArms
+from rolf.service.schemas.requests import Labels, MoreArms
+from rolf.service.schemas.responses import Added, ArmsShown, Changed
 
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}/arms")
 

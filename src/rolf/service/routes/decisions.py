@@ -10,18 +10,8 @@ from rolf.experiments import batch
 from rolf.service.dependencies import Caller, Calling, Route, needs
 from rolf.service.http.answers import answer
 from rolf.service.http.errors import Problem
-from rolf.service.schemas.requests import (
-    Ask,
-    Correct,
-    Corrected,
-    Decisions,
-    IdempotencyKey,
-    Learn,
-    Learned,
-    OneOrMany,
-    Recorded,
-    ToldMany,
-)
+from rolf.service.schemas.requests import Ask, Correct, IdempotencyKey, Learn, OneOrMany, ToldMany
+from rolf.service.schemas.responses import Corrected, Decisions, Learned, Recorded
 
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
 

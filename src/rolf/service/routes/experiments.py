@@ -16,7 +16,8 @@ from rolf.service.dependencies import Caller, Calling, Route, needs
 from rolf.service.http.answers import answer
 from rolf.service.http.errors import Problem, unknown_experiment
 from rolf.service.routes.decisions import check_size
-from rolf.service.schemas.requests import ArmRow, Creation, Details, Paused, Summaries, Table, Who
+from rolf.service.schemas.requests import ArmRow, Creation, Table
+from rolf.service.schemas.responses import Created, Details, Paused, Summaries, Who
 
 router = APIRouter(route_class=Route, prefix="/v1")
 
@@ -56,7 +57,7 @@ def list_experiments(
     return answer({"experiments": found, "next": names[limit - 1] if names[limit:] else None})
 
 
-@router.post("/experiments", response_model=Details, status_code=201, openapi_extra=needs("admin"))
+@router.post("/experiments", response_model=Created, status_code=201, openapi_extra=needs("admin"))
 def create_experiment(caller: Calling, new: Creation) -> Response:
     """Create an experiment. Creating it again with the same settings changes nothing."""
     key = caller.check()

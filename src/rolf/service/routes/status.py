@@ -19,8 +19,14 @@ from rolf.experiments.storage.contract import log_rows
 from rolf.logs.log import Log
 from rolf.service.dependencies import Calling, Route, needs
 from rolf.service.http.answers import answer
-from rolf.service.schemas.requests import Estimates, Question
-from rolf.service.schemas.responses import DiagnosisShown, PendingShown, StatusShown
+from rolf.service.schemas.requests import Question
+from rolf.service.schemas.responses import (
+    BELIEF,
+    DiagnosisShown,
+    Estimates,
+    PendingShown,
+    StatusShown,
+)
 
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
 
@@ -122,8 +128,7 @@ def estimates_in_round(caller: Calling, name: str, question: Question) -> Respon
 
 def _believed(now: Status) -> Response:
     """What a status says about the arms."""
-    fields = ("arm", "active", "estimate", "posterior_mean", "low", "high", "best")
-    arms = [{field: getattr(arm, field) for field in fields} for arm in now.arms]
+    arms = [{field: getattr(arm, field) for field in BELIEF} for arm in now.arms]
     return answer({"policy": now.policy, "posterior_of": now.posterior_of, "arms": arms})
 
 
