@@ -166,8 +166,8 @@ def spell(arguments: Any) -> Iterator[str]:
 class LibraryChooser(Listener):  # type: ignore[misc]
     """Gives inner functions an ``InnerLibrary``, and all others Numba's own.
 
-    Numba compiles under a lock that all threads share: nobody else compiles meanwhile. An outermost
-    function that another one calls by its symbol has a chooser of its own.
+    Numba compiles under a lock that all threads share: no other thread compiles meanwhile. An
+    outermost function that another one calls by its symbol has a chooser of its own.
     """
 
     def __init__(self, codegen: CPUCodegen, is_inner: IsInner) -> None:
