@@ -198,9 +198,7 @@ def of_an_experiment(folder: Path, stack: Any) -> dict[str, Callable[[], object]
 def of_a_table(folder: Path) -> Callable[[], object]:
     path = folder / "arms.csv"
     path.write_text(TABLE)
-    from rolf.arms.table import Arms
-
-    return lambda: Arms.read(path)
+    return lambda: rolf.read_arms(path)
 
 
 def reproduced(folder: Path) -> Callable[[], object]:

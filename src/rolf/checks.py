@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rolf.errors import InvalidArgument
+from rolf.text import listed
 from rolf.types import FloatArray, Generator
 
 #: the largest reward, in absolute value: the squares of MAX_COUNT of them add up to a number
@@ -101,3 +105,9 @@ def is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def check_columns(source: str | Path, columns: Sequence[str]) -> None:
+    """Raise if two columns of a table have one name."""
+    if twice := [name for name, count in Counter(columns).items() if count > 1]:
+        raise InvalidArgument(f"{source}: columns", f"{listed(twice)} twice", "each column once")

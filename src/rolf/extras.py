@@ -10,7 +10,6 @@ EXTRAS = {
     "datasketches": "analysis",
     "distributed": "cluster",
     "fastapi": "service",
-    "gymnasium": "all",
     "httpx": "service",
     "matplotlib": "plots",
     "pandas": "all",

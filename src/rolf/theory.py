@@ -30,7 +30,7 @@ def cap_on_draws(round: int, p: float, delta: float) -> float:
 
 
 def resampling_cap(t: int, *, p: float = 0.6, delta: float = 1e-4) -> float:
-    """rho_t: the chance that no draw of round t matches is at most delta/(t+1)^2.
+    """rho_t: the probability that no draw of round t matches is at most delta/(t+1)^2.
 
     >>> round(resampling_cap(1, p=0.6, delta=1e-4), 2)
     11.56
@@ -42,7 +42,7 @@ def resampling_cap(t: int, *, p: float = 0.6, delta: float = 1e-4) -> float:
 def draw_chances(
     round: int, arms: int, p: float, delta: float, greedy: bool
 ) -> tuple[float, float]:
-    """Chance of the centre of round t's draw, and of each other arm.
+    """The probability of the centre of round t's draw, and that of each other arm.
 
     ``greedy``: pseudo-actions are drawn around the centre, not around the action.
     """
@@ -60,7 +60,7 @@ def capped_probabilities(
     others = arms - 1.0
     if not greedy:  # a match is as likely for every arm, so it favours none
         return 1.0 - leave, leave / others
-    # One trial ends at arm k, matched, with these chances; q is their sum.
+    # One trial ends at arm k, matched, with these probabilities; q is their sum.
     at_centre = (1.0 - leave) * p
     at_other = leave / others * (1.0 - p) / others
     q = at_centre + others * at_other
@@ -328,10 +328,11 @@ def repaired_ridge_bound(
 
 
 def exploration_exponent(leave: float) -> float:
-    """How the worst regret grows, as a power of T, if the greedy arm is left with chance t^-leave.
+    """How the worst regret grows, as a power of T, if the greedy arm is left with probability
+    t^-leave.
 
     The other arms are played of the order of T^(1-leave) times, at a cost of that order. A gap of
-    the order of T^(-(1-leave)/2) cannot be seen in so many plays; missing it costs
+    the order of T^(-(1-leave)/2) cannot be seen in that many plays; missing it costs
     T^((1+leave)/2). The larger of the two counts.
 
     >>> exploration_exponent(1 / 2)  # RoLF

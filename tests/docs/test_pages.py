@@ -145,7 +145,7 @@ def test_every_key_of_a_simulation_is_documented():
             if line.startswith("| `")
         )
     }
-    assert set(plans.Plan._fields) <= set(rows)
+    assert set(plans.SimulationPlan._fields) <= set(rows)
     for family, name in plans.FAMILIES.items():
         keys = inspect.signature(getattr(rolf.environments, name)).parameters
         assert rows[family] == list(keys), family

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 
-import gymnasium
 import numpy as np
 import pytest
 import scipy.stats
-from gymnasium.utils.env_checker import check_env
 from scipy import stats
 
 import rolf
 from rolf import environments
 from rolf.environments.problem import look
-from rolf.errors import InvalidArgument, MissingExtra
-from rolf.simulation.loop import play
+from rolf.errors import InvalidArgument
+from rolf.simulation.loop import play_policy
 
 pytestmark = pytest.mark.compiled
 
@@ -304,9 +300,7 @@ def test_playing_does_not_wear_a_problem_out():
     for _ in range(2):
         policy = rolf.RoLFVarying(problem.features, seed=0)
         out = np.empty(50)
-        rngs = np.random.default_rng(1)
-        own = policy.params, policy.state, problem.params, np.arange(4), policy.rng
-        play(*own, rngs, out, 0, 0.0)
+        play_policy(policy, problem, np.random.default_rng(1), out)
         regrets.append(out)
     assert (regrets[0] == regrets[1]).all()
     assert (problem.bias == before).all()
@@ -318,48 +312,6 @@ def test_compiled_equals_python_on_varying_problems():
     fast = rolf.simulate(plan, family, rounds=150, runs=2, seed=0)
     slow = rolf.simulate(plan, family, rounds=150, runs=2, seed=0, compiled=False)
     assert (fast.regret == slow.regret).all() or np.allclose(fast.regret, slow.regret, atol=1e-9)
-
-
-@pytest.mark.filterwarnings("ignore:.*infinity.*")  # features have no bounds to declare
-@pytest.mark.parametrize("name", list(PROBLEMS))
-def test_every_problem_is_a_gymnasium_environment(name):
-    environment = environments.gymnasium(PROBLEMS[name], rounds=30)
-    assert isinstance(environment, gymnasium.Env)
-    check_env(environment, skip_render_check=True)
-    first, info = environment.reset(seed=3)
-    assert environment.observation_space.contains(first)
-    assert info == {}
-    total = 0.0
-    for step in range(30):
-        _, reward, terminated, truncated, info = environment.step(step % 2)
-        assert isinstance(reward, float)
-        assert info["regret"] >= 0
-        total += info["regret"]
-        assert not terminated
-        assert truncated == (step == 29)
-    again, _ = environment.reset(seed=3)
-    assert (again == first).all()
-    with pytest.raises(InvalidArgument, match="action"):
-        environment.step(99)
-
-
-def test_gymnasium_arguments():
-    with pytest.raises(InvalidArgument, match="problem"):
-        environments.gymnasium([[1.0]])
-    with pytest.raises(InvalidArgument, match="rounds"):
-        environments.gymnasium(PROBLEMS["two"], rounds=0)
-
-
-def test_without_gymnasium_there_is_a_hint(monkeypatch):
-    monkeypatch.setitem(sys.modules, "gymnasium", None)
-    with pytest.raises(MissingExtra, match=r"rolf-bandits\[all\]"):
-        environments.gymnasium(PROBLEMS["two"])
-
-
-def test_gymnasium_is_not_imported_with_rolf():
-    code = "import rolf, sys; print('gymnasium' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_a_reference_works_in_every_call(mine, tmp_path):
     assert rolf.Policy.from_dict(state).ask().arm == policy.ask().arm
     url = f"sqlite:///{tmp_path}/x.db"
     with rolf.open_experiment(url, "one", features=FEATURES, policy=cls, seed=1) as experiment:
-        for decision in experiment.ask(20):
+        for decision in experiment.ask_many(20):
             experiment.tell(decision, float(decision.arm))
         assert experiment.policy == reference
         experiment.export(tmp_path / "log.parquet")

@@ -68,20 +68,6 @@ def test_an_experiment_says_why_it_cannot_be_pickled(call, shared_url):
         assert shared_url not in str(raised.value)
 
 
-@pytest.mark.parametrize("family", [True, False])
-def test_a_gymnasium_view_is_pickled_where_it_stands(family):
-    problem = rolf.environments.paper(arms=5, size=6)
-    env = rolf.environments.gymnasium(problem if family else problem.draw(1), rounds=4)
-    env.reset(seed=3)
-    env.step(1)
-    again = pickle.loads(pickle.dumps(env))
-    for _ in range(3):
-        one, other = env.step(2), again.step(2)
-        assert (one[0] == other[0]).all()
-        assert one[1:] == other[1:]
-    assert one[3]  # the last of four rounds
-
-
 # --- warming up and logging --------------------------------------------------------------------
 
 

@@ -165,7 +165,7 @@ def test_a_result_at_chosen_rounds_is_saved_and_shown(expected, tmp_path):
     back = rolf.load_result(result.save(tmp_path / "r.parquet"))
     assert (back.regret == result.regret).all()
     assert (back.points == result.points).all()
-    table, everything = result.to_pandas(), expected.to_pandas()
+    table, everything = result.table().to_pandas(), expected.table().to_pandas()
     kept = everything[everything["round"].isin([10, 50, 150])].reset_index(drop=True)
     assert table.equals(kept)
     lines = result.save(tmp_path / "r.csv").read_text().splitlines()
@@ -174,13 +174,16 @@ def test_a_result_at_chosen_rounds_is_saved_and_shown(expected, tmp_path):
     assert [list(line.get_xdata()) for line in axes.lines] == [[10, 50, 150]] * 3
 
 
-def test_files_of_every_round_are_as_before(expected, tmp_path):
+def test_files_of_every_round_need_no_list_of_them(expected, tmp_path):
     import pyarrow.parquet as pq
 
     path = expected.save(tmp_path / "all.parquet")
     header = json.loads(pq.read_schema(path).metadata[b"rolf"])
     assert header["version"] == 1
-    assert "points" not in header
+    assert header["points"] is None
+    again = rolf.load_result(path)
+    assert (again.points == np.arange(1, 151)).all()
+    assert repr(again) == repr(expected)
 
 
 @pytest.mark.parametrize("points", [0, 151, -3, [0], [151], [2.5], "all", [[1]], True])

@@ -111,14 +111,24 @@ def test_other_endings_are_refused(result, tmp_path, name):
 
 
 def test_pandas(result):
-    table = result.to_pandas()
+    table = result.table().to_pandas()
     assert list(table.columns) == ["policy", "run", "round", "regret"]
     means = table[table["round"] == 50].groupby("policy")["regret"].mean()
     assert means["b"] == pytest.approx(result.summary()[1].mean)
     assert table.pivot(index="round", columns=["policy", "run"], values="regret").shape == (50, 21)
+    rows = result.table()
+    assert len(rows) == 3 * 7 * 50
+    assert rows[7 * 50] == {"policy": "b", "run": 0, "round": 1, "regret": result["b"][0, 0]}
+    assert rows.to_dicts() == rows[:]
+    assert str(rows).splitlines()[0].split() == rows.columns
+    assert str(rows).endswith("and 1,040 more rows")
+    everything = result.to_dict()
+    assert everything["points"] == list(range(1, 51))
+    assert everything["regret"] == result.regret.tolist()
+    assert everything["labels"] == result.labels
     missing = "import sys; sys.modules['pandas'] = None; import rolf, numpy\n"
     missing += "result = rolf.Result(['a'], numpy.ones((1, 1, 1)), {})\n"
-    missing += "result.summary(), result.plot()\ntry: result.to_pandas()\n"
+    missing += "result.summary(), result.plot()\ntry: result.table().to_pandas()\n"
     missing += "except rolf.RolfError as error: print(error)"
     done = subprocess.run([sys.executable, "-c", missing], capture_output=True, text=True)
     assert "needs pandas, which is not installed: pip install" in done.stdout, done.stderr

@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
-from rolf.sweeps.store import PART, Store
+from rolf.sweeps.store import PART, SweepStore
 from sweeps.test_run import PROBLEM, InTurn, files, run
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ LinUCB = "linucb"
 
 def check_all(folder):
     """How many runs are there; every file can be read."""
-    store, count = Store(folder), 0
+    store, count = SweepStore(folder), 0
     for cell in store.read_plan().cells:
         for block in store.blocks(cell.key):
             store.read(cell.key, block, 5)
@@ -136,7 +136,7 @@ import re, sys
 from pathlib import Path
 import rolf
 sweep = rolf.load_sweep(sys.argv[1])
-sweep.summary(), sweep.to_pandas(), sweep.compare()
+sweep.summary(), sweep.table().to_pandas(), sweep.compare()
 print(re.search("VmHWM: *([0-9]+)", Path("/proc/self/status").read_text().replace("\t", " "))[1])
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tracemalloc
 
@@ -13,19 +14,19 @@ from scipy import stats
 import rolf
 from rolf.sweeps import result as results
 from rolf.sweeps.comparison import compare_with_best
-from rolf.sweeps.plan import Cell, Plan
+from rolf.sweeps.plan import Cell, SweepPlan
 from rolf.sweeps.run import plan_sweep
-from rolf.sweeps.statistics import SKETCH, Collector, Moments
-from rolf.sweeps.store import Block, Store
+from rolf.sweeps.statistics import SKETCH, Collector, RunMoments
+from rolf.sweeps.store import Block, SweepStore
 from sweeps.test_run import CONFIG, PROBLEM, changed, run
 
 
 def made_up(folder, regret, *, seed=0, block=7, cells=None, points=None):
     """A sweep whose cells have this regret (cells, runs, points), without playing."""
-    store = Store(folder)
+    store = SweepStore(folder)
     count, runs, width = regret.shape
     cells = cells or [cell(f"p{index}") for index in range(count)]
-    plan = Plan("made up", width, points or list(range(1, width + 1)), runs, [seed], cells)
+    plan = SweepPlan("made up", width, points or list(range(1, width + 1)), runs, [seed], cells)
     store.write_plan(plan)
     for each, values in zip(cells, regret, strict=True):
         for first in range(0, runs, block):
@@ -45,7 +46,7 @@ def cell(policy, noise=0.1, **options):
 def test_moments_of_parts_are_those_of_the_whole():
     rng = np.random.default_rng(0)
     values = 1e9 + rng.standard_normal((1000, 4)) @ rng.standard_normal((4, 4))
-    plain, paired = Moments(4), Moments(4, products=True)
+    plain, paired = RunMoments(4), RunMoments(4, products=True)
     for part in np.split(values, [0, 1, 500, 500, 999]):
         plain.add(part)
         paired.add(part)
@@ -56,7 +57,7 @@ def test_moments_of_parts_are_those_of_the_whole():
 
 
 def test_one_run_has_no_spread():
-    moments = Moments(2)
+    moments = RunMoments(2)
     moments.add(np.ones((1, 2)))
     assert (moments.variance == 0.0).all()
 
@@ -93,7 +94,7 @@ def test_summary_is_what_numpy_says(tmp_path, monkeypatch):
         assert math.isclose(row["stderr"], values.std(ddof=1) / 8)
         assert (row["min"], row["max"]) == (values.min(), values.max())
         assert row["median"] == np.quantile(values, 0.5, method="inverted_cdf")
-    frame = sweep.to_pandas()
+    frame = sweep.table().to_pandas()
     assert list(frame["round"]) == [1, 2, 3, 1, 2, 3]
     assert np.allclose(frame["mean"], regret.mean(axis=1).ravel())
     assert np.isclose(sweep.summary(round=2)[1]["mean"], regret[1, :, 1].mean())
@@ -105,7 +106,8 @@ def test_numbers_do_not_depend_on_the_files(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "WINDOW", 20)
     regret = np.random.default_rng(0).random((3, 50, 2))
     frames = [
-        made_up(tmp_path / str(block), regret, block=block).to_pandas() for block in (1, 7, 13, 50)
+        made_up(tmp_path / str(block), regret, block=block).table().to_pandas()
+        for block in (1, 7, 13, 50)
     ]
     assert all(frame.equals(frames[0]) for frame in frames)
     comparisons = [
@@ -131,7 +133,7 @@ def test_settings_are_compared_in_parts_that_get_smaller_with_their_number(tmp_p
     regret = np.random.default_rng(0).random((4, 64, 5))
     sweep = made_up(tmp_path, regret)
     sizes = []
-    monkeypatch.setattr(Moments, "add", counted(Moments.add, sizes))
+    monkeypatch.setattr(RunMoments, "add", counted(RunMoments.add, sizes))
     (best,) = sweep.best(round=2)
     assert np.isclose(best["mean"], regret[:, :, 1].mean(axis=1).min())
     assert sizes == [(10, 4)] * 6 + [(4, 4)]
@@ -182,7 +184,7 @@ def test_one_is_not_many(tmp_path):
 def test_many_rounds_are_thinned(tmp_path):
     regret = np.random.default_rng(0).random((1, 3, 1000)).cumsum(axis=2)
     sweep = made_up(tmp_path, regret, points="all")
-    rounds = list(sweep.to_pandas()["round"])
+    rounds = list(sweep.table().to_pandas()["round"])
     assert len(rounds) == 200
     assert rounds[-1] == 1000
     assert (sweep.regret(sweep.cells[0]) == regret[0]).all()
@@ -198,7 +200,11 @@ def test_tables(tmp_path):
     assert "<table>" in summary._repr_html_()
     read = pandas.read_csv(summary.to_csv(tmp_path / "new" / "summary.csv"))
     assert np.allclose(read["mean"], [row["mean"] for row in summary])
-    assert len(pandas.read_csv(sweep.to_csv(tmp_path / "all.csv"))) == 12
+    assert len(pandas.read_csv(sweep.save(tmp_path / "all.csv"))) == 12
+    everything = json.loads(sweep.save(tmp_path / "all.json").read_text())
+    assert everything == json.loads(json.dumps(sweep.to_dict()))
+    assert everything["table"] == sweep.table().to_dicts()
+    assert len(everything["cells"]) == len(sweep.cells)
     assert "6 cells, 3 runs each" in repr(sweep)
     assert "small" in sweep._repr_html_()
     assert [cell.setting for cell in sweep.select(noise=0.5, policy="UCB1")] == [
@@ -228,7 +234,7 @@ def test_what_is_no_sweep(tmp_path):
         ("{", "damaged"),
         ("[]", "was not written by rolf sweep"),
         ('{"format": "rolf-sweep", "version": 9}', "has version 9"),
-        ('{"format": "rolf-sweep", "version": 2}', "damaged"),
+        ('{"format": "rolf-sweep", "version": 1}', "damaged"),
     ]:
         (tmp_path / "sweep.json").write_text(text)
         with pytest.raises(rolf.RolfError, match=expected):

@@ -14,7 +14,7 @@ import pytest
 
 import rolf
 from rolf.sweeps.run import plan_sweep
-from rolf.sweeps.store import PART, STALE, Block, Store
+from rolf.sweeps.store import PART, STALE, Block, SweepStore
 from support.helpers import in_threads
 
 PROBLEM = {"family": "paper", "arms": 5, "size": 6, "observed": 3}
@@ -251,7 +251,7 @@ def test_more_runs_are_added_to_those_there_are(tmp_path):
     for cell in grown.cells:
         assert (grown.regret(cell) == direct.regret(cell)).all()
     assert str(grown.summary()) == str(direct.summary())
-    assert grown.to_pandas().equals(direct.to_pandas())
+    assert grown.table().to_pandas().equals(direct.table().to_pandas())
 
 
 def truncate(path):
@@ -288,7 +288,7 @@ def test_what_is_damaged_is_played_again(tmp_path, damage):
 
 def test_no_damaged_byte_is_passed_over(tmp_path):
     """Some of those in the footer end the process that lets PyArrow read them."""
-    store, block = Store(tmp_path), Block(0, 0, 3)
+    store, block = SweepStore(tmp_path), Block(0, 0, 3)
     store.write("cell", block, np.ones((3, 2)))
     (path,) = files(tmp_path)
     content = path.read_bytes()
@@ -303,7 +303,7 @@ def test_no_damaged_byte_is_passed_over(tmp_path):
 
 def test_runs_that_several_files_hold_are_not_missing(tmp_path):
     plan, _, missing = plan_sweep(changed(runs=40), tmp_path)
-    store, regret = Store(tmp_path), np.zeros((30, 2))
+    store, regret = SweepStore(tmp_path), np.zeros((30, 2))
     for first, runs in ((0, 30), (5, 10), (33, 2)):
         store.write(plan.cells[0].key, Block(0, first, runs), regret[:runs])
     gaps = [block for index, block in store.gaps(plan) if index == 0]

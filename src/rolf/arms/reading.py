@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rolf.arms.table import Arms
+from rolf.arms.table import Arms, arm_features
 from rolf.checks import one_of
 from rolf.errors import RolfWarning
 from rolf.tables.cells import typed_number
@@ -104,14 +104,16 @@ def understand(source: Any, *, missing: str = "impute") -> Reading:
         wanted = "at least one column that is a feature"
         raw.report.problem("columns", recipe.describe(()), wanted)
     raw.report.check()
-    columns, left_out = _independent(columns, recipe)
-    checked = Arms.read(np.column_stack(list(columns.values())))
-    arms = Arms(checked.features, raw.labels, list(columns), recipe=recipe)
+    own = {column.name for column in recipe.columns}
+    columns, left_out = _independent(columns, own)
+    features = arm_features(np.column_stack(list(columns.values())))
+    arms = Arms(features, raw.labels, list(columns), recipe=recipe)
     return Reading(arms, recipe, left_out, raw.report.notes)
 
 
-def _independent(columns: Columns, recipe: Recipe) -> tuple[Columns, list[str]]:
-    """The columns without those of zeros and ones that follow from the columns before them."""
+def _independent(columns: Columns, own: set[str]) -> tuple[Columns, list[str]]:
+    """The user's ``own`` columns, and those of zeros and ones that do not follow from the columns
+    before them; and the names of the others."""
     kept: Columns = {}
     left_out = []
     basis = np.empty((next(iter(columns.values())).size, 0))
@@ -122,7 +124,7 @@ def _independent(columns: Columns, recipe: Recipe) -> tuple[Columns, list[str]]:
         new = size > TINY * np.linalg.norm(values)
         if new:
             basis = np.column_stack([basis, rest / size])
-        if new or name in recipe.names:
+        if new or name in own:
             kept[name] = values
         else:
             left_out.append(name)

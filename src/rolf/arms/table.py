@@ -56,6 +56,16 @@ def number_table(
     return table
 
 
+def arm_features(values: Any) -> FloatArray:
+    """The features (K, d) of at least two arms, with at least one column."""
+    table = number_table(values)
+    if table.shape[0] == 0 or table.shape[1] == 0:
+        raise InvalidArgument("features", f"shape {table.shape}", "at least one row and one column")
+    if table.shape[0] < 2:
+        raise InvalidArgument("features", "one arm", "at least two arms to choose from")
+    return table
+
+
 class Arms:
     """The arms of a policy: features (K, d), and the user's names for them.
 
@@ -96,13 +106,7 @@ class Arms:
                 raise InvalidArgument("features", str(features), "a (K, d) table, or its file")
             return read_arms(features)
         labels = index_labels(features)
-        table = number_table(features)
-        if table.shape[0] == 0 or table.shape[1] == 0:
-            raise InvalidArgument(
-                "features", f"shape {table.shape}", "at least one row and one column"
-            )
-        if table.shape[0] < 2:
-            raise InvalidArgument("features", "one arm", "at least two arms to choose from")
+        table = arm_features(features)
         return cls(table, labels, getattr(features, "columns", None) if labels else None)
 
     def with_rows(self, features: FloatArray, labels: Sequence[Any]) -> Arms:

@@ -15,10 +15,11 @@ from rolf.cli import (
     diagnose,
     experiments,
     logs,
+    paper,
     policies,
     replay,
-    research,
     service,
+    simulate,
     sweep,
 )
 from rolf.cli.common import log_shown
@@ -47,8 +48,9 @@ for group in (
     replay,
     diagnose,
     policies,
-    research,
+    simulate,
     sweep,
+    paper,
     service,
 ):
     app.registered_commands += group.commands.registered_commands

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import logging
+import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -232,3 +233,14 @@ def terminated_as_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def writable_folder(folder: Path) -> Path:
+    """Create the folder for the output if needed, before anything is computed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InvalidArgument("--out", str(folder), f"a folder to write to ({error})") from None
+    return folder

@@ -256,11 +256,9 @@ def _tell_file(experiment: Experiment, path: Path) -> int:
 def _read_rewards(path: Path) -> dict[int, tuple[str, float]]:
     """Ids and rewards in a file, by the numbers of their rows."""
     from rolf.tables.cells import written_numbers
-    from rolf.tables.csv import dialect_of, read_cells
-    from rolf.tables.limits import reading_errors
+    from rolf.tables.csv import read_cells
 
-    with reading_errors(path):
-        cells = read_cells(path, dialect_of(path))
+    cells = read_cells(path)
     if not cells.rows:
         expected = "a header with id and reward, and rows below it"
         raise InvalidArgument(f"{path}", "no rows", expected)

@@ -100,7 +100,8 @@ def table_of_arms(features: Any) -> dict[str, Any]:
     if is_table(features):
         raw = read_raw(features)
         raw.report.check()
-        labels, columns = raw.labels, raw.columns
+        labels = raw.labels
+        columns = {name: column.cells for name, column in raw.columns.items()}
     else:
         named = index_labels(features)
         numbers = number_table(features)

@@ -257,19 +257,19 @@ def check_arms(model: Any, belief: Any, rounds: int) -> None:
 
 
 def check_counts(counts: FloatArray) -> None:
-    """Refuse numbers of rewards that are none."""
+    """Refuse counts that are not whole numbers from 0 on."""
     if (counts < 0.0).any() or (counts > MAX_COUNT).any() or (counts != np.floor(counts)).any():
         raise ValueError("counts are not all whole numbers, at least 0")
 
 
 def check_sums(counts: FloatArray, sums: FloatArray, largest: float = MAX_REWARD) -> None:
-    """Refuse sums that are too large for so many rewards."""
+    """Refuse sums that are too large for the number of rewards."""
     if (np.abs(sums) > counts * largest * (1.0 + 1e-9)).any():
         raise ValueError("sums are too large for the counts")
 
 
 def check_moments(moment: FloatArray, cross: FloatArray, rounds: int) -> None:
-    """Refuse second moments and cross moments that are too large for so many rounds."""
+    """Refuse second moments and cross moments too large for the number of rounds."""
     largest = 2.0 * MAX_FEATURE  # features may be centred
     if np.abs(moment).max() > rounds * largest**2:
         raise ValueError("moment is too large for the rounds")

@@ -19,7 +19,7 @@ from rolf.errors import (
     InvalidArgument,
     RolfWarning,
 )
-from rolf.tables.raw import index_labels
+from rolf.tables.raw import TableSource, index_labels, read_source
 from rolf.tables.recipe import Recipe
 from rolf.types import FloatArray, IntArray
 
@@ -34,12 +34,12 @@ class Roster:
         self,
         arms: Arms,
         active: list[bool] | None = None,
-        source: Any = None,
+        source: TableSource | None = None,
         notes: Sequence[str] = (),
         paused: bool = False,
     ) -> None:
         self.arms = arms
-        self.source = source  # the file or DataFrame that the arms were read from by a recipe
+        self.source = source  # the table that the arms were read from by a recipe
         self.notes = notes  # on how it was read
         self.active = [True] * arms.count if active is None else active
         self.paused = paused
@@ -48,14 +48,15 @@ class Roster:
     @classmethod
     def read(cls, features: Any, missing: str = "impute") -> Roster:
         """The roster of a user's table: numbers, a DataFrame, or a file."""
-        reading = understand(features, missing=missing) if is_table(features) else None
+        source = read_source(features) if is_table(features) else None
+        reading = None if source is None else understand(source, missing=missing)
         arms = Arms.read(features) if reading is None else reading.arms
         check_names(arms.labels)
         if len(set(map(str, arms.labels))) < arms.count:  # files of logs have names as text
             raise InvalidArgument("features", arms.labels, "arms whose names differ as text")
         if reading is None:
             return cls(arms)
-        return cls(arms, source=features, notes=reading.notes)
+        return cls(arms, source=source, notes=reading.notes)
 
     def warn(self) -> None:
         """Give the notes on how the arms were read as warnings: once, when they are first used."""

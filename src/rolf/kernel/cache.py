@@ -3,7 +3,7 @@
 Numba's disk cache does not notice an edit in another file, so its folder is named after a hash
 of every source that compiled code can come from. Only the latest few folders are kept.
 
-Code is read from folders that nobody but us and root could have filled (``trust.py``), and
+Code is read from folders that only we and root could have filled (``trust.py``), and
 written to the first of them that is ours:
 
 1. ``ROLF_CACHE_DIR``. It may be read-only, as in a container image whose code was compiled by
@@ -36,7 +36,7 @@ SOURCES = (
     "policies/core",
     "policies/rivals",
     "environments/problem.py",
-    "environments/varying_problems.py",
+    "environments/varying.py",
     "simulation/loop.py",
 )
 #: how many folders are kept, the latest first
@@ -70,7 +70,7 @@ def roots() -> list[Root]:
     chosen, base = os.environ.get("ROLF_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     if chosen:
         out.append(Root(Path(chosen), READABLE))
-    with suppress(KeyError, RuntimeError):  # nobody knows where the home of this user is
+    with suppress(KeyError, RuntimeError):  # this user has no known home
         out.append(Root((Path(base) if base else Path.home() / ".cache") / "rolf", PRIVATE))
     with suppress(OSError):  # there is no folder for temporary files
         user = os.geteuid() if hasattr(os, "geteuid") else "user"
@@ -103,7 +103,7 @@ def cache_folders(classes: set[str], called: set[str]) -> Folders | None:
 
 
 def _open_folder(folder: Path, access: int, folders: Folders) -> bool:
-    """Read from a folder if nobody else can change it; whether it can be written to as well."""
+    """Read from a folder if no one else can change it; whether it can be written to as well."""
     from rolf.kernel.trust import owned, weakness
 
     reason = weakness(_existing(folder), above=True)
@@ -129,7 +129,7 @@ def _existing(folder: Path) -> Path:
 
 
 def _create(folder: Path, access: int) -> None:
-    """Create a folder and those above it, whatever the umask, for nobody else to write to."""
+    """Create a folder and those above it, which no one else can write to, whatever the umask."""
     if folder.exists():
         return
     _create(folder.parent, access)

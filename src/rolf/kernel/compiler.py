@@ -68,7 +68,7 @@ class OutermostCompiler(Compiler):  # type: ignore[misc]
 class LibraryChooser(Listener):  # type: ignore[misc]
     """Gives inner functions an ``InnerLibrary``, and all others Numba's own.
 
-    Numba compiles under a lock that all threads share: nobody else compiles meanwhile.
+    Numba compiles under a lock that all threads share: no other thread compiles meanwhile.
     """
 
     def __init__(self, codegen: CPUCodegen, is_inner: IsInner) -> None:

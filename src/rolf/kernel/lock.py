@@ -9,22 +9,22 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # there are no such locks here: every process has its turn at once
+except ImportError:  # no such locks on this system: every process goes ahead at once
     fcntl = None  # type: ignore[assignment]
 
-#: seconds after which nobody waits any longer: whoever has the lock is stuck
+#: seconds after which a process goes ahead: the one that holds the lock is stuck
 LONGEST = 600.0
 
 
-class Turn:
-    """A lock on a file, which is there only while somebody has the lock or waits for it."""
+class FileLock:
+    """A lock on a file, which exists only while a process holds the lock or waits for it."""
 
     def __init__(self) -> None:
         self._held: tuple[int, Path] | None = None
 
-    def take(self, path: Path) -> None:
-        """Wait until nobody else has the lock, and take it."""
-        self.give()  # of an earlier turn that failed
+    def acquire(self, path: Path) -> None:
+        """Wait until no other process holds the lock, and take it."""
+        self.release()  # if an earlier use failed
         if fcntl is None:
             return
         with suppress(OSError):  # a full disk, say, or a file system without locks
@@ -34,8 +34,8 @@ class Turn:
             while not _locked(file) and time.monotonic() < end:
                 time.sleep(0.05)
 
-    def give(self) -> None:
-        """Let the next process have its turn."""
+    def release(self) -> None:
+        """Let the next process have the lock."""
         if self._held is not None:
             file, path = self._held
             self._held = None

@@ -29,7 +29,7 @@ from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from rolf.kernel.cache import PRIVATE, Folders
-from rolf.kernel.lock import Turn
+from rolf.kernel.lock import FileLock
 from rolf.kernel.trust import is_private
 
 #: bytes of the checksum
@@ -60,7 +60,7 @@ class DiskCache(NullCache):  # type: ignore[misc]
         self._kept = folders is not None  # what comes from a notebook is not
         self._title = title
         self._started = 0.0
-        self._turn = Turn()
+        self._lock = FileLock()
 
     @property
     def cache_path(self) -> str | None:
@@ -68,7 +68,7 @@ class DiskCache(NullCache):  # type: ignore[misc]
         return None if write is None else str(write)
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """The code for these types of arguments; None if there is none that can be used."""
+        """The code for these types of arguments; None if none can be used."""
         if self._ours:  # all that loading needs; the rest of a refresh takes a third of a second
             rtsys.initialize(target)
         else:
@@ -76,13 +76,13 @@ class DiskCache(NullCache):  # type: ignore[misc]
         key = self._key(signature, target.codegen())
         found = self._find(key, target)
         if found is None and self._folders.write is not None:
-            self._turn.take(self._folders.write / f"{self._file_name(key)}.lock")
+            self._lock.acquire(self._folders.write / f"{self._file_name(key)}.lock")
             found = self._find(key, target)  # somebody else may have been faster
         if found is not None:
-            self._turn.give()
+            self._lock.release()
             return found
         self._before_compiling()
-        logger.warning("compiling %s (once) ...", self._title)  # somebody has to wait for it
+        logger.warning("compiling %s (once) ...", self._title)  # a person may be waiting for it
         self._started = time.perf_counter()
         return None
 
@@ -102,7 +102,7 @@ class DiskCache(NullCache):  # type: ignore[misc]
         try:
             self._save(signature, result)
         finally:
-            self._turn.give()
+            self._lock.release()
 
     def _save(self, signature: Any, result: Any) -> None:
         compilations.append(self._title)
@@ -180,7 +180,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file at once, readable by whoever can read its folder."""
+    """Write a file at once, readable by everyone who can read its folder."""
     handle, temporary = tempfile.mkstemp(dir=path.parent)
     try:
         with open(handle, "wb") as file:

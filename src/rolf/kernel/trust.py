@@ -1,6 +1,6 @@
 """Who could change a file or a folder.
 
-Compiled code is loaded from disk and runs as us, so it may come only from where nobody but us
+Compiled code is loaded from disk and runs as us, so it may come only from where no one but us
 and root can put it.
 """
 
@@ -15,7 +15,7 @@ OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def weakness(path: Path, *, above: bool = False) -> str | None:
-    """Why somebody else could change or swap what is at ``path``; None if nobody can.
+    """Why somebody else could change or swap what is at ``path``; None if no one can.
 
     Every folder above it counts, and so does every symbolic link on the way. With ``above``, the
     question is whether something of ours in the folder ``path`` is safe. Raises OSError if there
@@ -59,7 +59,7 @@ def _ours(info: os.stat_result) -> bool:
 def _closed(info: os.stat_result, *, above: bool) -> bool:
     """Whether others cannot swap what is in a folder, or, of a file, what it holds.
 
-    In a sticky folder, such as /tmp, nobody can rename or remove what is ours.
+    In a sticky folder, such as /tmp, no one else can rename or remove what is ours.
     """
     if not hasattr(os, "geteuid"):
         return True

@@ -20,8 +20,9 @@ from rolf.plots import regret as plots
 from rolf.plots.style import save
 from rolf.progress import progress_bar
 from rolf.simulation.entries import describe, read_policies
-from rolf.simulation.result import Result, Summary, load_result, versions
+from rolf.simulation.result import Result, Row, load_result, versions
 from rolf.simulation.simulate import simulate
+from rolf.tables.result_table import ResultTable
 from rolf.text import harmless, write_csv
 
 #: panels have offsets below this
@@ -32,7 +33,7 @@ class Played(NamedTuple):
     """What is kept of a panel once its data are on disk."""
 
     curves: plots.Curves
-    summary: Summary
+    summary: ResultTable[Row]
     config: dict[str, Any]
 
 

@@ -11,6 +11,7 @@ import os
 import pickle
 import secrets
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -39,6 +40,8 @@ ATTEMPTS = 4
 BATCH = 0.2
 #: seconds after which processes that have nothing to do end
 IDLE = 300
+#: seconds in which calls are in the queue of these processes
+QUEUED = 1.0
 
 
 class Executor:
@@ -126,6 +129,11 @@ class Processes(Executor):
         return self._pool.submit(call, *args)
 
     def stop(self, futures: set[Any]) -> None:
+        # Loky stumbles over calls that it has not put into the queue of its workers yet. There is
+        # room for all of them, so that takes no time.
+        end = time.monotonic() + QUEUED
+        while time.monotonic() < end and not all(each.running() or each.done() for each in futures):
+            time.sleep(0.001)
         self._pool.shutdown(kill_workers=True)
         self._pool = None
 

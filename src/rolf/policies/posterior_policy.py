@@ -1,6 +1,6 @@
 """What policies with a posterior over the scales share: what they can say.
 
-Intervals and the chance of being best come from the posterior itself, a mixture of Student t
+Intervals and the probability of being best come from the posterior itself, a mixture of Student t
 distributions; ``scales`` says what was learned about the features.
 """
 

@@ -1,4 +1,4 @@
-"""What a policy was made with: the options of its constructor's call, as plain data."""
+"""The options that a policy was created with: those of its constructor's call, as plain data."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ The augmented model with three unknown scales: of what the features explain, of 
 the noise (``estimators/posterior/scales.py``). An arm's score is its posterior mean plus a number
 of posterior standard deviations that grows with time, both over all scales: what is not known about
 the weights of the features, about the arm's latent part and about the scales counts together
-(``policies/core/posterior_rules.py``). Decisions that still wait for their reward narrow an arm's
-deviation as the reward will, so a batch is spread over the arms.
+(``policies/core/posterior_rules.py``). Pending decisions narrow an arm's deviation as their rewards
+will, so a batch is spread over the arms.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RoLFBayes(PosteriorPolicy):
             left can repay, not at the end, and afterwards goes on as if it had not been told.
         noise: the standard deviation of a real reward around its mean, if it is known.
         rule: "bound" plays the arm with the largest upper bound; "sample" draws each arm with its
-            posterior chance of being the best one.
+            posterior probability of being the best.
         explore: the share of decisions that is drawn uniformly from the available arms.
         width: the bonus of an arm of which little is known, in posterior standard deviations, in
             the first rounds.

@@ -33,7 +33,7 @@ class RoLFBayesVarying(PosteriorPolicy):
             left can repay, not at the end, and afterwards goes on as if it had not been told.
         noise: the standard deviation of a reward around its mean, if it is known.
         rule: "bound" plays the arm with the largest upper bound; "sample" draws each arm with its
-            posterior chance of being the best one.
+            posterior probability of being the best.
         explore: the share of decisions that is drawn uniformly from the available arms.
         width: the bonus of an arm of which little is known, in posterior standard deviations, in
             the first rounds.

@@ -1,4 +1,4 @@
-"""Compile what a policy will need, before anybody waits for it."""
+"""Compile what a policy will need, before anyone has to wait for it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def warm(policy: Policy) -> None:
 
 
 def warm_posterior() -> None:
-    """Compile what intervals and the chances of being best need, of any policy's arms, and what a
+    """Compile what intervals and probabilities of being best need, for any policy, and what a
     diagnosis needs."""
     from rolf.policies.rolf_bayes import RoLFBayes
 

@@ -23,7 +23,7 @@ FAMILIES = {
 }
 
 
-class Plan(NamedTuple):
+class SimulationPlan(NamedTuple):
     """What a TOML file tells ``rolf simulate`` to play."""
 
     title: str
@@ -34,12 +34,12 @@ class Plan(NamedTuple):
     problem: Any
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> SimulationPlan:
     """Read the TOML file of a simulation."""
     data = read_toml(path)
-    check_keys(f"{path}", data, Plan._fields)
+    check_keys(f"{path}", data, SimulationPlan._fields)
     policies = read_table(f"{path}: policies", data.get("policies"))
-    return Plan(
+    return SimulationPlan(
         read_title(f"{path}: title", data.get("title", path.stem)),
         rounds=data.get("rounds", 1200),
         runs=data.get("runs", 5),

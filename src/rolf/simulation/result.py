@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ from rolf.extras import require
 from rolf.plots import style
 from rolf.plots.regret import Curves, curves_of, regret_figure
 from rolf.tables.parquet import PARQUET, check_parquet
-from rolf.text import format_table, harmless, html_lines, html_table, write_csv
+from rolf.tables.result_table import ResultTable
+from rolf.text import harmless, html_lines
 from rolf.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FORMAT = "rolf-result"
-#: the version of files that hold every round, and of those that hold some rounds
-VERSION, VERSION_OF_POINTS = 1, 2
+FORMAT, VERSION = "rolf-result", 1
+#: rows of a table of all runs that are printed
+SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -46,39 +47,65 @@ class Row:
     max: float
 
 
-class Summary(Sequence[Row]):
-    """A table with one row per policy; prints readably."""
+class RegretTable(Sequence[dict[str, Any]]):
+    """One row per policy, run and round that was kept, counted from 1; there may be millions."""
 
-    def __init__(self, rows: list[Row]) -> None:
-        self.rows = rows
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.rows[index]
+    def __init__(self, labels: Sequence[str], regret: FloatArray, points: IntArray) -> None:
+        policies, runs, rounds = regret.shape
+        self._labels = list(labels)
+        self._arrays: dict[str, Any] = {
+            "policy": np.repeat(np.array(self._labels, dtype=object), runs * rounds),
+            "run": np.tile(np.repeat(np.arange(runs), rounds), policies),
+            "round": np.tile(points, policies * runs),
+            "regret": regret.ravel(),
+        }
+        self.columns = list(self._arrays)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return int(self._arrays["regret"].size)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[place] for place in range(len(self))[index]]
+        plain = {name: values[[index]].tolist()[0] for name, values in self._arrays.items()}
+        return plain
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The rows as plain dicts."""
-        return [{f.name: getattr(row, f.name) for f in fields(Row)} for row in self.rows]
+        """The rows as plain dicts by column."""
+        columns = (values.tolist() for values in self._arrays.values())
+        return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table as a DataFrame."""
+        require("pandas", "a table of results")
+        import pandas
+
+        return pandas.DataFrame(self._arrays)
 
     def to_csv(self, path: str | Path) -> Path:
         """Write the table as CSV."""
-        return write_csv(path, [f.name for f in fields(Row)], self.to_dicts())
+        require("pyarrow", "a table of results")
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
 
-    def _lines(self) -> list[list[str]]:
-        lines = [[f.name for f in fields(Row)]]
-        for row in self.to_dicts():
-            lines.append([v if isinstance(v, str) else f"{v:.4g}" for v in row.values()])
-        return lines
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        labels = {label: harmless(label) for label in self._labels}
+        policies = [labels[label] for label in self._arrays["policy"]]
+        arrow_csv.write_csv(pa.table({**self._arrays, "policy": policies}), target)
+        return target
+
+    def _head(self) -> ResultTable[dict[str, Any]]:
+        rest = len(self) - SHOWN
+        return ResultTable(self[:SHOWN], note=f"and {rest:,} more rows" if rest > 0 else "")
 
     def __str__(self) -> str:
-        return format_table(self._lines())
+        return str(self._head())
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_table(self._lines())
+        return self._head()._repr_html_()
 
 
 class Result:
@@ -112,7 +139,7 @@ class Result:
         values: FloatArray = self.regret[self.labels.index(label)]
         return values
 
-    def summary(self, round: int | None = None) -> Summary:
+    def summary(self, round: int | None = None) -> ResultTable[Row]:
         """Mean, spread and quantiles over the runs, after ``round`` rounds (all by default)."""
         last = int(self.points[-1])
         if round is not None:
@@ -129,7 +156,7 @@ class Result:
             quantiles = [float(q) for q in np.quantile(values, [0.0, 0.25, 0.5, 0.75, 1.0])]
             mean = float(values.mean())
             rows.append(Row(label, runs, last, mean, spread, spread / runs**0.5, *quantiles))
-        return Summary(rows)
+        return ResultTable(rows)
 
     def curves(self) -> Curves:
         """Mean, spread and quantiles over the runs, for every policy and round that was kept."""
@@ -167,21 +194,17 @@ class Result:
         figure = regret_figure(self.curves(), title=title, logarithmic=logarithmic, ax=ax)
         return style.finish(figure, path)
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """A table with one row per policy, run and round: policy, run, round and regret."""
-        require("pandas", "a table of results")
-        import pandas
+    def table(self) -> RegretTable:
+        """A row per policy, run and round that was kept: policy, run, round and regret."""
+        return RegretTable(self.labels, self.regret, self.points)
 
-        return pandas.DataFrame(self._columns())
-
-    def _columns(self) -> dict[str, Any]:
-        """The regret of every policy, run and round, as columns; rounds count from 1."""
-        policies, runs, rounds = self.regret.shape
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data."""
         return {
-            "policy": np.repeat(np.array(self.labels, dtype=object), runs * rounds),
-            "run": np.tile(np.repeat(np.arange(runs), rounds), policies),
-            "round": np.tile(self.points, policies * runs),
-            "regret": self.regret.ravel(),
+            "labels": list(self.labels),
+            "points": self.points.tolist(),
+            "regret": self.regret.tolist(),
+            "config": self.config,
         }
 
     def save(self, path: str | Path) -> Path:
@@ -196,24 +219,9 @@ class Result:
         if kind not in (".csv", *PARQUET):
             endings = ".parquet (or .pq), which rolf.load_result reads back, or .csv"
             raise InvalidArgument("path", str(path), f"a file that ends in {endings}")
-        require("pyarrow", "saving a result")
-        target.parent.mkdir(parents=True, exist_ok=True)
         if kind == ".csv":
-            self._write_csv(target)
-        else:
-            self._write_parquet(target)
-        return target
-
-    def _write_csv(self, target: Path) -> None:
-        import pyarrow as pa
-        from pyarrow import csv as arrow_csv
-
-        columns = self._columns()
-        harmless_labels = {label: harmless(label) for label in self.labels}
-        columns["policy"] = [harmless_labels[label] for label in columns["policy"]]
-        arrow_csv.write_csv(pa.table(columns), target)
-
-    def _write_parquet(self, target: Path) -> None:
+            return self.table().to_csv(target)
+        require("pyarrow", "saving a result")
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -227,13 +235,14 @@ class Result:
         )
         header = {
             "format": FORMAT,
-            "version": VERSION if self._every else VERSION_OF_POINTS,
+            "version": VERSION,
             "labels": self.labels,
             "config": self.config,
+            "points": None if self._every else self.points.tolist(),
         }
-        if not self._every:
-            header["points"] = self.points.tolist()
+        target.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table.replace_schema_metadata({"rolf": json.dumps(header)}), target)
+        return target
 
     def _repr_html_(self) -> str:
         return f"{html_lines(self._head())}{self.summary()._repr_html_()}"
@@ -272,15 +281,15 @@ def load_result(path: str | Path) -> Result:
         written_by_rolf = False
     if not written_by_rolf:
         raise RolfError(f"{path}: was not written by rolf")
-    if header.get("version") not in (VERSION, VERSION_OF_POINTS):
-        newest = f"this rolf reads up to {VERSION_OF_POINTS}"
-        raise RolfError(f"{path}: has version {header.get('version')}, {newest}")
+    if header.get("version") != VERSION:
+        raise RolfError(f"{path}: has version {header.get('version')}, this rolf reads {VERSION}")
     try:
         labels = [str(label) for label in header["labels"]]
         flat = table.column("regret").combine_chunks().flatten().to_numpy(zero_copy_only=False)
         runs = table.num_rows // max(len(labels), 1)
         regret = flat.astype(np.float64, copy=False).reshape(len(labels), runs, -1)
-        points = np.array(header["points"], dtype=np.int64) if "points" in header else None
+        kept = header["points"]
+        points = None if kept is None else np.array(kept, dtype=np.int64)
         if points is not None and (points.shape != regret.shape[2:] or (np.diff(points) < 1).any()):
             raise ValueError("points")
         return Result(labels, regret, dict(header["config"]), points)

@@ -23,7 +23,7 @@ from rolf.simulation.entries import Entry, read_policies
 from rolf.simulation.runs import draw_problem, make_policy
 from rolf.simulation.simulate import kept_rounds, warn_if_unsuited
 from rolf.sweeps.identity import alike, cell_key, plain
-from rolf.sweeps.plan import Cell, Plan
+from rolf.sweeps.plan import Cell, SweepPlan
 
 KEYS = ("title", "rounds", "runs", "seed", "seeds", "points", "problems", "policies")
 #: of the rounds after which regret is kept, by default
@@ -85,7 +85,7 @@ class _Mistakes(list[InvalidArgument]):
             raise InvalidTable(self.source, self)
 
 
-def read_config(config: str | Path | Mapping[str, Any]) -> tuple[Plan, list[Players]]:
+def read_config(config: str | Path | Mapping[str, Any]) -> tuple[SweepPlan, list[Players]]:
     """The plan of a sweep and, for each of its cells, what plays.
 
     Mistakes in all its parts are reported in one error: of each problem and policy the first.
@@ -113,7 +113,7 @@ def read_config(config: str | Path | Mapping[str, Any]) -> tuple[Plan, list[Play
     problems = list(_read_problems(source, data.get("problems"), mistakes))
     policies = list(_read_policies(source, data.get("policies"), mistakes))
     mistakes.raise_any()
-    plan = Plan(title, rounds, points, runs, seeds, [])
+    plan = SweepPlan(title, rounds, points, runs, seeds, [])
     cells, players = _combine(plan, problems, policies, mistakes)
     mistakes.raise_any()
     return plan._replace(cells=cells), players
@@ -205,7 +205,7 @@ def _choices(where: str, table: Mapping[str, Any]) -> Iterator[tuple[dict[str, A
 
 
 def _combine(
-    plan: Plan, problems: list[_Problem], policies: list[_Policy], mistakes: _Mistakes
+    plan: SweepPlan, problems: list[_Problem], policies: list[_Policy], mistakes: _Mistakes
 ) -> tuple[list[Cell], list[Players]]:
     """Every policy on every problem; each is made once, to see whether it can be."""
     cells: dict[str, Cell] = {}

@@ -11,7 +11,7 @@ from rolf.errors import RolfError
 from rolf.types import IntArray
 
 FORMAT = "rolf-sweep"
-VERSION = 2  # 1 had files without a checksum of all their bytes
+VERSION = 1
 #: a task plays about this many rounds; a cell has about this many tasks at most, while none of
 #: them plays more runs than this
 TASK_ROUNDS, CELL_TASKS, MAX_BLOCK = 100_000, 1000, 100_000
@@ -50,7 +50,7 @@ class Cell(NamedTuple):
         return f"{self.setting} on {self.on}"
 
 
-class Plan(NamedTuple):
+class SweepPlan(NamedTuple):
     """All cells of a sweep, and what they share."""
 
     title: str
@@ -78,15 +78,17 @@ class Plan(NamedTuple):
         return {"format": FORMAT, "version": VERSION, **self._asdict(), "cells": cells}
 
 
-def plan_from_dict(source: str, data: Any) -> Plan:
-    """What ``Plan.to_dict`` gave; ``source`` names it in errors."""
+def plan_from_dict(source: str, data: Any) -> SweepPlan:
+    """What ``SweepPlan.to_dict`` gave; ``source`` names it in errors."""
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
         raise RolfError(f"{source}: was not written by rolf sweep")
     if data.get("version") != VERSION:
         raise RolfError(f"{source}: has version {data.get('version')}, this rolf reads {VERSION}")
     try:
         cells = [Cell(**cell) for cell in data["cells"]]
-        return Plan(**{name: data[name] for name in Plan._fields if name != "cells"}, cells=cells)
+        return SweepPlan(
+            **{name: data[name] for name in SweepPlan._fields if name != "cells"}, cells=cells
+        )
     except (KeyError, TypeError) as error:
         raise RolfError(f"{source}: is damaged ({error!r})") from None
 

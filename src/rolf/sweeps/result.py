@@ -14,15 +14,15 @@ from rolf.errors import InvalidArgument
 from rolf.extras import require
 from rolf.plots import style
 from rolf.sweeps.comparison import Standing, compare_with_best
-from rolf.sweeps.plan import Cell, Plan
-from rolf.sweeps.statistics import Collector, Moments, Statistics
-from rolf.sweeps.store import Store
-from rolf.sweeps.table import Columns, Table
+from rolf.sweeps.plan import Cell, SweepPlan
+from rolf.sweeps.statistics import Collector, RunMoments, Statistics
+from rolf.sweeps.store import SweepStore
+from rolf.sweeps.table import Columns
+from rolf.tables.result_table import ResultTable, save_result
 from rolf.text import counted, first_few, html_lines
 from rolf.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    import pandas
     from matplotlib.figure import Figure
 
 #: numbers that are read at a time
@@ -49,11 +49,11 @@ class Sweep:
         cells: every policy with its options on every problem with its arguments.
     """
 
-    def __init__(self, folder: str | Path, plan: Plan) -> None:
+    def __init__(self, folder: str | Path, plan: SweepPlan) -> None:
         self.folder = Path(folder)
         self.plan = plan
         self.cells = plan.cells
-        self._store = Store(folder)
+        self._store = SweepStore(folder)
         self._columns = Columns(plan.cells)
         self._statistics: dict[tuple[str, tuple[int, ...]], Statistics] = {}
 
@@ -142,35 +142,41 @@ class Sweep:
             raise InvalidArgument("round", round, f"a round at which regret was kept: {few}")
         return int(found[0])
 
-    def summary(self, round: int | None = None) -> Table:
+    def summary(self, round: int | None = None) -> ResultTable[dict[str, Any]]:
         """A row per cell: regret after ``round`` rounds, by default after the last one kept."""
         after = [int(self.plan.kept_rounds[self._place(round)])]
         rows = []
         for cell in self.cells:
             found = self.statistics(cell, after)
             rows.append({**self._columns.row(cell), **next(_numbers(found))})
-        return Table(rows, list(self._columns.all), self.progress)
+        return self._table(rows)
 
-    def table(self) -> Table:
+    def table(self) -> ResultTable[dict[str, Any]]:
         """A row per cell and round kept (200 of them at most)."""
         rows = [
             {**self._columns.row(cell), **numbers}
             for cell in self.cells
             for numbers in _numbers(self.statistics(cell))
         ]
-        return Table(rows, list(self._columns.all), self.progress)
+        return self._table(rows)
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """``table()`` as a DataFrame."""
-        return self.table().to_pandas()
+    def _table(self, rows: list[dict[str, Any]]) -> ResultTable[dict[str, Any]]:
+        """Rows that begin with the columns of their cells."""
+        return ResultTable(rows, left=len(self._columns.all), note=self.progress)
 
-    def to_csv(self, path: str | Path) -> Path:
-        """Write ``table()`` as CSV."""
-        return self.table().to_csv(path)
+    def to_dict(self) -> dict[str, Any]:
+        """The plan and ``table()`` as plain data."""
+        return {**self.plan.to_dict(), "table": self.table().to_dicts()}
+
+    def save(self, path: str | Path) -> Path:
+        """Write what ``to_dict`` gives as JSON (.json), or ``table()`` as CSV (.csv)."""
+        return save_result(self, path)
 
     # --- the best ---
 
-    def compare(self, round: int | None = None, *, level: float = 0.95) -> Table:
+    def compare(
+        self, round: int | None = None, *, level: float = 0.95
+    ) -> ResultTable[dict[str, Any]]:
         """How far every setting is behind the best on its problem, the best first.
 
         ``low`` and ``high`` bound how far it truly is behind the truly best one; with the
@@ -190,9 +196,9 @@ class Sweep:
                         **{name: values[index].item() for name, values in standing.items()},
                     }
                 )
-        return Table(rows, list(self._columns.all), self.progress)
+        return self._table(rows)
 
-    def best(self, round: int | None = None, *, level: float = 0.95) -> Table:
+    def best(self, round: int | None = None, *, level: float = 0.95) -> ResultTable[dict[str, Any]]:
         """A row per problem: the best setting, and which others cannot be told from it.
 
         ``high`` bounds how far it may be behind the truly best one; ``next`` is the best setting
@@ -216,7 +222,7 @@ class Sweep:
                     "next": _behind(group, worse[0]) if worse else "",
                 }
             )
-        return Table(rows, ["problem", "best"], self.progress)
+        return ResultTable(rows, left=2, note=self.progress)
 
     def _groups(self, round: int | None, level: float) -> list[_Group]:
         level = between("level", level, 0.0, 1.0)
@@ -233,9 +239,9 @@ class Sweep:
             out.append(_Group(cells, moments.count, mean, standing))
         return out
 
-    def _paired(self, cells: list[Cell], place: int) -> Moments:
-        """Moments of the settings over the runs that all of them have."""
-        moments = Moments(len(cells), products=True)
+    def _paired(self, cells: list[Cell], place: int) -> RunMoments:
+        """RunMoments of the settings over the runs that all of them have."""
+        moments = RunMoments(len(cells), products=True)
         for seed in self.plan.seeds:
             windows = (self._windows(cell, seed, place, len(cells)) for cell in cells)
             for parts in zip(*windows, strict=True):
@@ -314,7 +320,7 @@ class Sweep:
 def load_sweep(folder: str | Path) -> Sweep:
     """The sweep that was last run into a folder, as far as it got."""
     require("pyarrow", "reading a sweep")
-    return Sweep(folder, Store(folder).read_plan())
+    return Sweep(folder, SweepStore(folder).read_plan())
 
 
 def _numbers(found: Statistics) -> Iterator[dict[str, Any]]:

@@ -13,9 +13,9 @@ from rolf.progress import progress_bar
 from rolf.simulation.result import versions
 from rolf.simulation.runs import Runs
 from rolf.sweeps.config import Players, read_config
-from rolf.sweeps.plan import Plan
+from rolf.sweeps.plan import SweepPlan
 from rolf.sweeps.result import Sweep
-from rolf.sweeps.store import Block, Store
+from rolf.sweeps.store import Block, SweepStore
 from rolf.sweeps.task import Task, play_task
 from rolf.text import counted
 
@@ -23,7 +23,7 @@ from rolf.text import counted
 class Agenda(NamedTuple):
     """What a sweep has to do: its plan, what plays in each cell, and which blocks are missing."""
 
-    plan: Plan
+    plan: SweepPlan
     players: list[Players]
     missing: list[tuple[int, Block]]
 
@@ -49,7 +49,7 @@ def plan_sweep(config: str | Path | Mapping[str, Any], out: str | Path) -> Agend
     """Check a configuration, and find out what of it the folder ``out`` lacks; plays nothing."""
     require("pyarrow", "a sweep")
     plan, players = read_config(config)
-    return Agenda(plan, players, list(Store(out).gaps(plan)))
+    return Agenda(plan, players, list(SweepStore(out).gaps(plan)))
 
 
 def sweep(
@@ -74,7 +74,7 @@ def sweep(
             a description of each task that has finished instead.
     """
     parallel.check_backend(backend, jobs, address)
-    agenda, store = plan_sweep(config, out), Store(out)
+    agenda, store = plan_sweep(config, out), SweepStore(out)
     plan, points = agenda.plan, agenda.plan.kept_rounds
     store.check()
     store.clean()

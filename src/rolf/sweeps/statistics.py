@@ -14,7 +14,7 @@ from rolf.types import FloatArray
 SKETCH = 2048
 
 
-class Moments:
+class RunMoments:
     """Count, mean, and sums of squares around the mean; with ``products`` also of products.
 
     Parts are merged by the formula of Chan, Golub and LeVeque, which does not cancel.
@@ -78,7 +78,7 @@ class Collector:
         from datasketches import kll_doubles_sketch
 
         self.rounds = rounds
-        self.moments = Moments(len(rounds))
+        self.moments = RunMoments(len(rounds))
         self.min, self.max = np.full(len(rounds), np.inf), np.full(len(rounds), -np.inf)
         self.sketches = [kll_doubles_sketch(SKETCH) for _ in rounds]
 

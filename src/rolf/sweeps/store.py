@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rolf.errors import InvalidArgument, RolfError
-from rolf.sweeps.plan import Plan, plan_from_dict
+from rolf.sweeps.plan import SweepPlan, plan_from_dict
 from rolf.tables.durable import sync_folder
 from rolf.tables.parquet import check_parquet
 from rolf.types import FloatArray
@@ -52,7 +52,7 @@ class Block(NamedTuple):
         return f"{self.seed}-{self.first}-{self.runs}.parquet"
 
 
-class Store:
+class SweepStore:
     """The folder of a sweep."""
 
     def __init__(self, folder: str | Path) -> None:
@@ -60,11 +60,11 @@ class Store:
 
     # --- the plan ---
 
-    def write_plan(self, plan: Plan) -> None:
+    def write_plan(self, plan: SweepPlan) -> None:
         """Keep the latest plan."""
         self._write(self.folder / PLAN, json.dumps(plan.to_dict()).encode())
 
-    def read_plan(self) -> Plan:
+    def read_plan(self) -> SweepPlan:
         """The latest plan."""
         path = self.folder / PLAN
         try:
@@ -87,7 +87,7 @@ class Store:
         return []
 
     def write(self, key: str, block: Block, regret: FloatArray) -> None:
-        """Store the cumulative regret (runs, points) of a block."""
+        """SweepStore the cumulative regret (runs, points) of a block."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -134,7 +134,7 @@ class Store:
             again = "rolf sweep with the same configuration computes it again"
             raise RolfError(f"{path}: is damaged ({error}); {again}") from None
 
-    def gaps(self, plan: Plan) -> Iterator[tuple[int, Block]]:
+    def gaps(self, plan: SweepPlan) -> Iterator[tuple[int, Block]]:
         """What is missing: indices of cells, and blocks of runs for which there is no file.
 
         Every file is read, so that one that is damaged counts as missing.
@@ -152,7 +152,7 @@ class Store:
                     for each in _split(first, stop, plan.block):
                         yield index, Block(seed, *each)
 
-    def count(self, plan: Plan) -> int:
+    def count(self, plan: SweepPlan) -> int:
         """How many runs of a plan there are files for; not whether they can be read."""
         count = 0
         for cell in plan.cells:

@@ -1,75 +1,18 @@
-"""Tables with a row per cell, whose columns depend on what is swept."""
+"""The columns of a sweep's tables, which depend on what is swept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rolf.errors import InvalidArgument
-from rolf.extras import require
 from rolf.sweeps.plan import Cell, show
-from rolf.text import format_table, html_lines, html_table, write_csv
-
-if TYPE_CHECKING:
-    import pandas
 
 #: columns that every table may have
 COMMON = {
     *("problem", "policy", "round", "runs", "mean", "std", "stderr", "min", "max"),
     *("q10", "q25", "median", "q75", "q90", "behind", "low", "high", "tied", "best", "next"),
 }
-
-
-class Table(Sequence[dict[str, Any]]):
-    """Rows of a sweep, as dicts; prints readably, and a note below."""
-
-    def __init__(
-        self, rows: list[dict[str, Any]], text: Sequence[str] = (), note: str = ""
-    ) -> None:
-        self.rows = rows
-        self.note = note
-        self._text = [name for name in (rows[0] if rows else ()) if name in text]
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.rows[index]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The table as a DataFrame."""
-        require("pandas", "a table of a sweep")
-        import pandas
-
-        return pandas.DataFrame(self.rows)
-
-    def to_csv(self, path: str | Path) -> Path:
-        """Write the table as CSV."""
-        return write_csv(path, list(self.rows[0]) if self.rows else [], self.rows)
-
-    def lines(self) -> list[list[str]]:
-        """Header and rows as text."""
-        header = list(self.rows[0]) if self.rows else []
-        return [header, *([_cell(value) for value in row.values()] for row in self.rows)]
-
-    def __str__(self) -> str:
-        table = format_table(self.lines(), left=len(self._text))
-        return f"{table}\n{self.note}" if self.note else table
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        table = html_table(self.lines(), left=len(self._text))
-        return f"{table}{html_lines(self.note, bold=False)}" if self.note else table
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 class Columns:

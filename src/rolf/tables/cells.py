@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -208,3 +209,109 @@ def _written_moment(text: str, order: str) -> datetime | None:
 
 def days_between(start: datetime, end: datetime) -> float:
     return (end - start) / timedelta(days=1)
+
+
+# --- columns -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ColumnCells:
+    """The cells of a column, and what each of them may be: looked at once.
+
+    What comes as numbers with decimals is an array, in which those that are missing are NaN; then
+    only ``cells``, ``missing`` and ``present`` say anything.
+
+    Attributes:
+        cells: as they came.
+        missing: positions of the cells in the place of a missing number or date.
+        present: the other cells.
+        texts: every cell as a category; None where it is missing.
+        empty: whether a cell is missing even as a name.
+        distinct: how many different texts there are.
+        unique: whether no two cells are the same text, but for blanks around it.
+        truths, dates, numbers: how many present cells may be such.
+        decimals: how many cells are numbers with decimals.
+        amounts: digits and unit of present cells that are numbers as text; else None.
+        values: the number of each present cell by the decimal mark; NaN where it is not a number.
+        mark: the decimal mark that fits more of the digits; None if both fit as many.
+        ambiguous: the first digits that are another number with the other decimal mark.
+    """
+
+    cells: Sequence[Any]
+    missing: list[int]
+    present: Sequence[Any]
+    texts: list[str | None] = field(default_factory=list)
+    empty: bool = False
+    distinct: int = 0
+    unique: bool = False
+    truths: int = 0
+    dates: int = 0
+    numbers: int = 0
+    decimals: int = 0
+    amounts: list[tuple[str, str] | None] = field(default_factory=list)
+    values: dict[str, list[float]] = field(default_factory=dict)
+    mark: str | None = None
+    ambiguous: str | None = None
+
+
+def columns_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, ColumnCells]:
+    """The columns of a table, looked at."""
+    return {name: column_cells(cells) for name, cells in columns.items()}
+
+
+def column_cells(cells: Sequence[Any]) -> ColumnCells:
+    """A column, looked at."""
+    if isinstance(cells, np.ndarray):
+        gaps = np.isnan(cells)
+        return ColumnCells(cells, np.flatnonzero(gaps).tolist(), cells[~gaps])
+    missing = [i for i, cell in enumerate(cells) if is_blank(cell, BLANKS)]
+    present = cells
+    if missing:
+        gone = {*missing}
+        present = [cell for i, cell in enumerate(cells) if i not in gone]
+    amounts = [_amount(cell) if isinstance(cell, str) else None for cell in present]
+    typed = [None if isinstance(cell, str) else typed_number(cell) for cell in present]
+    digits = [each[0] for each in amounts if each is not None]
+    point, comma = (
+        sum(_NUMBER[mark].fullmatch(each) is not None for each in digits) for mark in ".,"
+    )
+    return ColumnCells(
+        cells,
+        missing,
+        present,
+        texts=category_texts(cells),
+        empty=any(is_blank(cell) for cell in cells),
+        distinct=len({str(cell) for cell in cells}),
+        unique=len({str(cell).strip() for cell in cells}) == len(cells),
+        truths=sum(map(_is_truth, present)),
+        dates=sum(map(looks_like_date, present)),
+        numbers=sum(each is not None for each in (*amounts, *typed)),
+        decimals=sum(_is_decimal(cell) for cell in cells),
+        amounts=amounts,
+        values={
+            mark: [
+                (math.nan if other is None else other) if each is None else number(each[0], mark)
+                for each, other in zip(amounts, typed, strict=True)
+            ]
+            for mark in ".,"
+        },
+        mark=None if point == comma else "." if point > comma else ",",
+        ambiguous=next((each for each in digits if ambiguous(each)), None),
+    )
+
+
+def category_texts(cells: Sequence[Any]) -> list[str | None]:
+    """Cells as categories; None where one is missing."""
+    return [None if is_blank(cell, BLANK_TEXTS) else as_text(cell) for cell in cells]
+
+
+def _is_truth(cell: Any) -> bool:
+    """Whether a cell is true or false."""
+    return isinstance(cell, bool) or str(cell).strip().lower() in TRUTHS
+
+
+def _is_decimal(cell: Any) -> bool:
+    """Whether a cell is a number with decimals."""
+    if isinstance(cell, str):
+        return _amount(cell) is not None and re.search(r"\d[.,]\d", cell) is not None
+    return isinstance(cell, float)

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from rolf.errors import RolfError
 from rolf.extras import require
-from rolf.tables.limits import check_bytes, check_size, table_errors
+from rolf.tables.limits import check_table, table_errors, unreadable
 from rolf.text import HARMLESS, as_written, harmless
 
 if TYPE_CHECKING:
@@ -95,24 +95,26 @@ def _mark(text: str, separator: str) -> str:
     return "," if separator != "," and marks[","] > marks["."] else "."
 
 
-def read_cells(path: Path, dialect: Dialect) -> Cells:
+def read_cells(path: Path) -> Cells:
     """The cells of a file as text; rows in which nothing stands are left out."""
     rows, numbers, ragged = [], [], []
     try:
-        with open_bytes(path) as stream:
-            text = io.TextIOWrapper(io.BytesIO(stream.read()), dialect.encoding, newline="")
-            for _ in range(dialect.first_line):
-                text.readline()
-            reader = csv.reader(text, delimiter=dialect.separator)
-            header = [as_written(name) for name in next(reader, [])]
-            for number, row in enumerate(reader, 2):
-                if not any(cell.strip() for cell in row):
-                    continue
-                if len(row) != len(header):
-                    ragged.append((number, len(row)))
-                    row = [*row, *[""] * len(header)][: len(header)]
-                rows.append([as_written(cell) for cell in row])
-                numbers.append(number)
+        dialect, data = _examine(path, keep=True)
+        text = io.TextIOWrapper(io.BytesIO(data), dialect.encoding, newline="")
+        for _ in range(dialect.first_line):
+            text.readline()
+        reader = csv.reader(text, delimiter=dialect.separator)
+        header = [as_written(name) for name in next(reader, [])]
+        for number, row in enumerate(reader, 2):
+            if not any(cell.strip() for cell in row):
+                continue
+            if len(row) != len(header):
+                ragged.append((number, len(row)))
+                row = [*row, *[""] * len(header)][: len(header)]
+            rows.append([as_written(cell) for cell in row])
+            numbers.append(number)
+    except OSError as error:
+        raise unreadable(path, error) from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise RolfError(f"{path}: is neither CSV nor Parquet ({error})") from None
     return Cells(dialect, header, rows, numbers, ragged)
@@ -123,8 +125,13 @@ def dialect_of(path: Path) -> Dialect:
 
     One that is too large is refused, also one that only becomes so when it is unpacked.
     """
+    return _examine(path, keep=False)[0]
+
+
+def _examine(path: Path, *, keep: bool) -> tuple[Dialect, bytes]:
+    """The dialect of a file and, to be kept, its bytes."""
     size = lines = columns = 0
-    start, decoder = b"", codecs.getincrementaldecoder("utf-8")()
+    start, kept, decoder = b"", [], codecs.getincrementaldecoder("utf-8")()
     utf8 = windows = True
     with open_bytes(path) as stream:
         while block := stream.read(BLOCK):
@@ -134,17 +141,20 @@ def dialect_of(path: Path) -> Dialect:
                 columns = max(header.count(mark.encode()) for mark in SEPARATORS)
             lines += max(block.count(b"\n"), block.count(b"\r"))
             size += len(block)
-            check_size(path, lines - 1, columns + 1)
-            check_bytes(path, size)
+            check_table(path, lines - 1, columns + 1, size)
             utf8 = utf8 and _fits(decoder, block)
             windows = windows and block.translate(None, NOT_WINDOWS) == block
             if b"\0" in block and not start.startswith(UTF16):
                 raise RolfError(f"{path}: is neither CSV nor Parquet (it is no text)")
+            if keep:
+                kept.append(block)
     if start.startswith(UTF16):
-        return find_dialect(start, "utf-16")
-    if utf8 and _fits(decoder, b"", final=True):
-        return find_dialect(start, "utf-8-sig")
-    return find_dialect(start, "cp1252" if windows else "latin-1")
+        encoding = "utf-16"
+    elif utf8 and _fits(decoder, b"", final=True):
+        encoding = "utf-8-sig"
+    else:
+        encoding = "cp1252" if windows else "latin-1"
+    return find_dialect(start, encoding), b"".join(kept)
 
 
 def _fits(decoder: codecs.IncrementalDecoder, block: bytes, final: bool = False) -> bool:

@@ -7,7 +7,7 @@ columns of numbers, and ``words`` says in a line what that does.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ import numpy as np
 
 from rolf.checks import MAX_FEATURE
 from rolf.tables import cells as parsing
-from rolf.tables.cells import BLANK_TEXTS, BLANKS, PERCENT, is_blank, typed_number
+from rolf.tables.cells import PERCENT, ColumnCells, typed_number
 from rolf.tables.raw import Report
 from rolf.text import counted, listed
 from rolf.types import FloatArray
@@ -29,12 +29,12 @@ Columns = dict[str, FloatArray]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the user's table."""
+    """A column of a table."""
 
     kind: ClassVar[str] = ""
     name: str
 
-    def apply(self, cells: Sequence[Any], report: Report, known: Collection[str] | None) -> Columns:
+    def apply(self, column: ColumnCells, report: Report, known: Collection[str] | None) -> Columns:
         """The columns of numbers; ``known`` are those of the experiment, None for a new one."""
         raise NotImplementedError
 
@@ -60,23 +60,24 @@ class Quantity(Column):
     fill: float | None = None
     missing: int = 0
 
-    def values(self, cells: Sequence[Any]) -> Sequence[float]:
-        """The numbers in cells of which none is missing; not a number for what is none."""
+    def values(self, column: ColumnCells) -> Sequence[float]:
+        """The numbers in the cells that are present; NaN where a cell is not a number."""
         raise NotImplementedError
 
-    def fitted(self, cells: Sequence[Any], refuse: bool) -> Quantity:
+    def fitted(self, column: ColumnCells, refuse: bool) -> Quantity:
         """The same column with what stands in for its missing cells."""
-        values = np.array(self.values(present(cells)))
+        values = np.array(self.values(column))
         good = values[np.isfinite(values)]
         fill = None if refuse or not good.size else float(np.median(good))
-        return replace(self, fill=fill, missing=len(cells) - values.size)
+        return replace(self, fill=fill, missing=len(column.missing))
 
-    def apply(self, cells: Sequence[Any], report: Report, known: Collection[str] | None) -> Columns:
-        blank = missing(cells)
+    def apply(self, column: ColumnCells, report: Report, known: Collection[str] | None) -> Columns:
+        blank, cells = column.missing, column.cells
         read = np.full(len(cells), math.nan if self.fill is None else self.fill)
-        read[np.delete(np.arange(len(cells)), blank)] = self.values(present(cells))
+        read[np.delete(np.arange(len(cells)), blank)] = self.values(column)
         wrong = {i: cells[i] for i in np.flatnonzero(~(np.abs(read) <= MAX_FEATURE)).tolist()}
-        report.wrong_cells(self.name, wrong, self.wanted)
+        if wrong:
+            report.wrong_cells(self.name, wrong, self.wanted)
         marker = f"{self.name}={MISSING}"
         marked = self.fill is not None and self.missing > 0
         if blank and self.fill is not None:
@@ -126,21 +127,16 @@ class Number(Quantity):
         mark = " with a decimal comma" if self.mark == "," else ""
         return f"a number{mark}{f' in {self.unit}' if self.unit else ''} in every row"
 
-    def values(self, cells: Sequence[Any]) -> Sequence[float]:
-        if isinstance(cells, np.ndarray):
-            return cells
-        amounts = {i: parsing.amount(cell) for i, cell in enumerate(cells) if isinstance(cell, str)}
-        digits = [each[0] for each in amounts.values() if each is not None]
-        mark = parsing.decimal_mark(digits, self.mark)
+    def values(self, column: ColumnCells) -> Sequence[float]:
+        if isinstance(column.present, np.ndarray):
+            return column.present
+        values = column.values[column.mark or self.mark]
         return [
-            self._value(amounts[i], mark) if i in amounts else _typed(cell)
-            for i, cell in enumerate(cells)
+            value if amount is None else self._value(value, amount[1])
+            for value, amount in zip(values, column.amounts, strict=True)
         ]
 
-    def _value(self, amount: tuple[str, str] | None, mark: str) -> float:
-        if amount is None:
-            return math.nan
-        value, unit = parsing.number(amount[0], mark), amount[1]
+    def _value(self, value: float, unit: str) -> float:
         if unit not in ("", self.unit) or (self.unit == PERCENT and not unit and value):
             return math.nan
         return value / 100 if self.unit == PERCENT else value
@@ -171,7 +167,8 @@ class Date(Quantity):
     order: str = "dmy"
     origin: str = "1970-01-01"
 
-    def values(self, cells: Sequence[Any]) -> list[float]:
+    def values(self, column: ColumnCells) -> list[float]:
+        cells = column.present
         order, _ = parsing.day_order(cells, self.order)
         moments = [parsing.moment(cell, order) for cell in cells]
         start = datetime.fromisoformat(self.origin)
@@ -194,12 +191,12 @@ class Flag(Quantity):
     kind: ClassVar[str] = "flag"
     wanted: ClassVar[str] = "true or false in every row"
 
-    def values(self, cells: Sequence[Any]) -> list[float]:
+    def values(self, column: ColumnCells) -> list[float]:
         return [
             parsing.TRUTHS.get(cell.strip().lower(), math.nan)
             if isinstance(cell, str)
             else _typed(cell)
-            for cell in cells
+            for cell in column.present
         ]
 
     def _what(self) -> str:
@@ -209,20 +206,6 @@ class Flag(Quantity):
 def _typed(cell: Any) -> float:
     value = typed_number(cell)
     return math.nan if value is None else value
-
-
-def present(cells: Sequence[Any]) -> Sequence[Any]:
-    """The cells that are not missing."""
-    if isinstance(cells, np.ndarray):
-        return cells[~np.isnan(cells)]
-    return [cell for cell in cells if not is_blank(cell, BLANKS)]
-
-
-def missing(cells: Sequence[Any]) -> list[int]:
-    """The positions of the cells that are missing."""
-    if isinstance(cells, np.ndarray):
-        return np.flatnonzero(np.isnan(cells)).tolist()
-    return [i for i, cell in enumerate(cells) if is_blank(cell, BLANKS)]
 
 
 # --- text --------------------------------------------------------------------------------------
@@ -251,12 +234,15 @@ class Category(Column):
         more = [MISSING] * (self.missing > 0) + [OTHER] * bool(self.rare)
         return list(dict.fromkeys([*self.categories, *more]))
 
-    def apply(self, cells: Sequence[Any], report: Report, known: Collection[str] | None) -> Columns:
-        blank = [i for i, cell in enumerate(cells) if is_blank(cell, BLANK_TEXTS)]
-        if self.refuse:
+    def apply(self, column: ColumnCells, report: Report, known: Collection[str] | None) -> Columns:
+        written = column.texts
+        if isinstance(column.cells, np.ndarray):  # 10.0 may stand for the category 10
+            written = parsing.category_texts(column.cells)
+        blank = [i for i, text in enumerate(written) if text is None]
+        if self.refuse and blank:
             wanted = "a category in every row"
-            report.wrong_cells(self.name, {i: cells[i] for i in blank}, wanted)
-        texts = [self._text(cell) for cell in cells]
+            report.wrong_cells(self.name, {i: column.cells[i] for i in blank}, wanted)
+        texts = [MISSING if text is None else text for text in written]
         own = {*self.slots}
         known_texts = own | {*self.rare}
         unseen = [i for i, text in enumerate(texts) if text not in known_texts]
@@ -266,13 +252,6 @@ class Category(Column):
             self._note_unseen([(i, texts[i]) for i in unseen], report, known)
         read = np.array([text if text in own else OTHER for text in texts])
         return {f"{self.name}={slot}": (read == slot).astype(np.float64) for slot in self.slots}
-
-    def _text(self, cell: Any) -> str:
-        """A cell as a category; in experiments from before recipes, categories may hold blanks."""
-        text = str(cell)
-        if text in self.categories:
-            return text
-        return MISSING if is_blank(cell, BLANK_TEXTS) else parsing.as_text(cell)
 
     def _note_unseen(
         self, unseen: list[tuple[int, str]], report: Report, known: Collection[str]
@@ -307,8 +286,38 @@ class LeftOut(Column):
     kind: ClassVar[str] = "left out"
     reason: str = ""
 
-    def apply(self, cells: Sequence[Any], report: Report, known: Collection[str] | None) -> Columns:
+    def apply(self, column: ColumnCells, report: Report, known: Collection[str] | None) -> Columns:
         return {}
 
     def words(self, known: Collection[str]) -> str:
         return f"left out: {self.reason}"
+
+
+# --- all columns ---------------------------------------------------------------------------------
+
+
+def fit_columns(
+    columns: Sequence[Column], table: Mapping[str, ColumnCells], refuse: bool
+) -> list[Column]:
+    """The columns of a first table, each with what stands in for its missing cells."""
+    return [
+        each.fitted(table[each.name], refuse) if isinstance(each, Quantity) else each
+        for each in columns
+    ]
+
+
+def apply_columns(
+    columns: Sequence[Column],
+    table: Mapping[str, ColumnCells],
+    report: Report,
+    known: Collection[str] | None,
+) -> Columns:
+    """The columns of numbers of a table."""
+    applied: Columns = {}
+    for column in columns:
+        if column.name in table:
+            new = column.apply(table[column.name], report, known)
+            for name in new.keys() & applied.keys():
+                report.problem("columns", f"{name} twice", "each column once")
+            applied |= new
+    return applied

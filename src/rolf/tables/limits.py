@@ -7,13 +7,11 @@ estimated before, and counted while it is read.
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rolf.errors import InvalidArgument, RolfError
-from rolf.text import listed
 
 #: the largest table that is read
 MAX_ROWS, MAX_COLUMNS = 20_000_000, 100_000
@@ -40,7 +38,12 @@ def reading_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RolfError(f"{path}: cannot be read ({error.strerror or error})") from None
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: Path, error: OSError) -> RolfError:
+    """What to say of a file that the system cannot read."""
+    return RolfError(f"{path}: cannot be read ({error.strerror or error})")
 
 
 def _allowance(path: str | Path) -> int:
@@ -64,7 +67,7 @@ def check_bytes(path: str | Path, count: int) -> None:
         raise InvalidArgument(str(path), f"{count:,} bytes or more", wanted)
 
 
-def check_columns(source: str | Path, columns: Sequence[str]) -> None:
-    """Raise if two columns of a table have one name."""
-    if twice := [name for name, count in Counter(columns).items() if count > 1]:
-        raise InvalidArgument(f"{source}: columns", f"{listed(twice)} twice", "each column once")
+def check_table(path: str | Path, rows: int, columns: int, count: int) -> None:
+    """Raise if a table is too large: in rows, columns or bytes."""
+    check_size(path, rows, columns)
+    check_bytes(path, count)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rolf.checks import check_columns
 from rolf.errors import InvalidArgument
 from rolf.extras import require
 from rolf.tables.cells import written_numbers
@@ -22,7 +23,6 @@ from rolf.tables.csv import read_csv
 from rolf.tables.limits import (
     MAX_ROWS,
     check_bytes,
-    check_columns,
     reading_errors,
     table_errors,
 )

@@ -1,4 +1,4 @@
-"""Tables of arms before their columns are understood: from files and from DataFrames."""
+"""Tables before their columns are understood: from files, from DataFrames and from rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from rolf.checks import check_columns
 from rolf.errors import InvalidArgument, InvalidTable, RolfError
-from rolf.tables.cells import amount, is_blank, looks_like_date, typed_number
-from rolf.tables.csv import Cells, dialect_of, read_cells
-from rolf.tables.limits import check_columns, reading_errors
-from rolf.tables.parquet import is_parquet, read_parquet
+from rolf.tables.cells import ColumnCells, amount, column_cells, columns_of, is_blank
+from rolf.tables.csv import Cells, read_cells
+from rolf.tables.parquet import PARQUET, read_parquet
 from rolf.text import listed
 
 KEY_COLUMNS = ("arm", "item_id", "id")  # that name the arms
@@ -82,72 +82,74 @@ class Report:
 
 @dataclass(frozen=True)
 class RawTable:
-    """The cells of a table of arms, column by column.
+    """The columns of a table, before it is known what kind each is, and what names its rows."""
 
-    What comes as numbers with decimals is an array, in which those that are missing are NaN.
-    """
-
-    columns: dict[str, Sequence[Any]]  # without the one that names the arms
+    columns: dict[str, ColumnCells]  # without the one that names the arms
     key: str | None  # the column that names the arms; None for the index
     labels: list[Any]
     report: Report
+    ids: Collection[str] = ()  # columns that hold a different name per arm
     categorical: Collection[str] = ()  # columns whose type says that they are categories
     separator: str = ""  # of the file
 
-    @property
-    def count(self) -> int:
-        return len(self.labels)
 
-
-@dataclass
-class _Source:
-    """A table before it is known what names its arms."""
+@dataclass(frozen=True)
+class TableSource:
+    """A table as it was read, once, before it is known what names its rows."""
 
     name: str
-    columns: dict[str, Sequence[Any]]
+    columns: dict[str, ColumnCells]
     rows: Sequence[int]
     index: list[Any] | None = None  # of a DataFrame
     index_column: str | None = None  # the index of a DataFrame in a file
     categorical: Collection[str] = ()
     cells: Cells | None = None
-    notes: list[str] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+    typed: bool = False  # whether a number can be told from text, as in JSON
 
 
-def read_raw(
-    source: Any, key: str | None = None, features: Collection[str] | None = None
-) -> RawTable:
-    """The table of a file or DataFrame.
-
-    Args:
-        source: a path, a DataFrame of pandas or polars, or a list of rows, each a dict by column.
-        key: the column that named the arms before, if it is there.
-        features: the columns of an existing table, which name no arms; None for a new table.
-    """
+def read_source(source: Any) -> TableSource:
+    """The table of a file, a DataFrame of pandas or polars, or a list of rows, each a dict by
+    column; one that was read already stays as it is."""
+    if isinstance(source, TableSource):
+        return source
     if isinstance(source, str | Path):
         table = _file(Path(source))
     else:
         table = _records(source) if isinstance(source, list) else _frame(source)
     if not table.rows:
         raise InvalidArgument(table.name, "no rows", "one row per arm")
+    return table
+
+
+def read_raw(
+    source: Any, key: str | None = None, features: Collection[str] | None = None
+) -> RawTable:
+    """The table of a source that names arms.
+
+    Args:
+        source: whatever ``read_source`` takes.
+        key: the column that named the arms before, if it is there.
+        features: the columns of an existing table, which name no arms; None for a new table.
+    """
+    table = read_source(source)
     chosen = key if key in table.columns else _key(table, features)
     labels = table.index or list(range(len(table.rows)))
     if chosen is not None:
-        cells = table.columns[chosen]
-        numbered = isinstance(source, list)  # JSON, where a number is not text
-        labels = [_label(cell, numbered) for cell in cells]
-    report = Report(table.name, table.rows, labels, notes=table.notes)
+        labels = [_label(cell, table.typed) for cell in table.columns[chosen].cells]
+    report = Report(table.name, table.rows, labels, notes=[*table.notes])
     columns = {
-        name: cells
-        for name, cells in table.columns.items()
+        name: column
+        for name, column in table.columns.items()
         if name != chosen and (table.index is not None or name not in UNNAMED_INDEX)
     }
     _check_labels(report, chosen or "the index")
-    for name, cells in list(columns.items()):
-        if isinstance(cells, np.ndarray):
+    for name, column in list(columns.items()):
+        if isinstance(column.cells, np.ndarray):
             continue
-        if nested := {i: cell for i, cell in enumerate(cells) if isinstance(cell, NESTED)}:
+        if nested := {i: cell for i, cell in enumerate(column.cells) if isinstance(cell, NESTED)}:
             report.wrong_cells(name, nested, "numbers, text or dates")
-            columns[name] = [None] * len(cells)
+            columns[name] = column_cells([None] * len(column.cells))
     if table.cells is not None:
         for row, count in table.cells.ragged:
             wanted = f"{len(table.cells.header)}, as in the header; a cell that holds the separator"
@@ -157,19 +159,23 @@ def read_raw(
         report.problem("columns", list(table.columns), wanted)
         report.check()
     separator = table.cells.dialect.separator if table.cells else ""
-    return RawTable(columns, chosen, labels, report, table.categorical, separator)
+    ids = {name for name, column in columns.items() if is_id(name, column)}
+    return RawTable(columns, chosen, labels, report, ids, table.categorical, separator)
 
 
-def _label(cell: Any, numbered: bool) -> Any:
+def _label(cell: Any, typed: bool) -> Any:
     """The name of an arm; numbers are names where they can be told from text."""
-    if is_blank(cell):
+    if isinstance(cell, str):
+        return cell if cell.strip() else ""
+    if cell is None or (isinstance(cell, float | np.floating) and np.isnan(cell)):
         return ""
-    return cell if numbered and type(cell) in (int, float) else str(cell)
+    return cell if typed and type(cell) in (int, float) else str(cell)
 
 
 def _check_labels(report: Report, key: str) -> None:
     labels = report.labels
-    report.wrong_cells(key, {i: "" for i, label in enumerate(labels) if label == ""}, "a name")
+    if unnamed := {i: "" for i, label in enumerate(labels) if label == ""}:
+        report.wrong_cells(key, unnamed, "a name")
     counts = Counter(label for label in labels if label != "")
     for label in (label for label, count in counts.items() if count > 1):
         rows = [str(report.rows[i]) for i, each in enumerate(labels) if each == label]
@@ -179,8 +185,8 @@ def _check_labels(report: Report, key: str) -> None:
 # --- files -------------------------------------------------------------------------------------
 
 
-def _file(path: Path) -> _Source:
-    if is_parquet(path):
+def _file(path: Path) -> TableSource:
+    if path.suffix.lower() in PARQUET:
         table = read_parquet(path)
         if binary := [each.name for each in table.schema if "binary" in str(each.type)]:
             table = read_parquet(path, binary)  # as text, or refused
@@ -189,14 +195,14 @@ def _file(path: Path) -> _Source:
         check_columns(str(path), table.column_names)
         columns = {name: _cells(table.column(name)) for name in table.column_names}
         rows = range(2, table.num_rows + 2)
-        return _Source(str(path), columns, rows, index_column=named[0] if named else None)
-    with reading_errors(path):
-        cells = read_cells(path, dialect_of(path))
+        index_column = named[0] if named else None
+        return TableSource(str(path), columns_of(columns), rows, index_column=index_column)
+    cells = read_cells(path)
     if not cells.header:
         raise RolfError(f"{path}: is neither CSV nor Parquet (the file is empty)")
-    notes = []
+    notes: tuple[str, ...] = ()
     if cells.dialect.encoding in ("cp1252", "latin-1"):
-        notes.append(f"{path}: is not UTF-8; read as Latin-1, in the form that Windows writes")
+        notes = (f"{path}: is not UTF-8; read as Latin-1, in the form that Windows writes",)
     by_column = list(zip(*cells.rows, strict=True)) or [()] * len(cells.header)
     kept = [
         (name, list(values))
@@ -204,7 +210,8 @@ def _file(path: Path) -> _Source:
         if name.strip() or any(cell.strip() for cell in values)
     ]
     check_columns(str(path), [name for name, _ in kept])
-    return _Source(str(path), dict(kept), cells.numbers, cells=cells, notes=notes)
+    looked_at = columns_of(dict(kept))
+    return TableSource(str(path), looked_at, cells.numbers, cells=cells, notes=notes)
 
 
 def _cells(column: Any) -> Sequence[Any]:
@@ -248,7 +255,7 @@ def _polars_cells(column: Any) -> Sequence[Any]:
     return cells
 
 
-def _frame(frame: Any) -> _Source:
+def _frame(frame: Any) -> TableSource:
     columns = frame_columns(frame)
     categorical = [
         name
@@ -256,20 +263,22 @@ def _frame(frame: Any) -> _Source:
         if str(dtype).lower().startswith(("category", "categorical", "enum"))
     ]
     index = index_labels(frame) if hasattr(frame, "index") else list(range(len(frame)))
-    return _Source(FRAME, columns, range(len(frame)), index, categorical=categorical)
+    rows = range(len(frame))
+    return TableSource(FRAME, columns_of(columns), rows, index, categorical=categorical)
 
 
-def _records(rows: list[dict[str, Any]]) -> _Source:
+def _records(rows: list[dict[str, Any]]) -> TableSource:
     """Rows by column, as JSON has them; a column that a row does not have is empty there."""
     names = dict.fromkeys(name for row in rows for name in row)
     columns: dict[str, Sequence[Any]] = {name: [row.get(name) for row in rows] for name in names}
-    return _Source(FRAME, columns, range(len(rows)), list(range(len(rows))))
+    numbers = range(len(rows))
+    return TableSource(FRAME, columns_of(columns), numbers, [*numbers], typed=True)
 
 
 # --- what names the arms -----------------------------------------------------------------------
 
 
-def _key(table: _Source, features: Collection[str] | None) -> str | None:
+def _key(table: TableSource, features: Collection[str] | None) -> str | None:
     """The column that names the arms, or None for the index."""
     known = features or ()
     names = [name for name in table.columns if name not in known]
@@ -282,7 +291,7 @@ def _key(table: _Source, features: Collection[str] | None) -> str | None:
     candidates = [name for name in (table.index_column, *names) if name in names]
     for name in candidates:
         # an unnamed index of numbers only counts the rows
-        if name not in UNNAMED_INDEX or amount(table.columns[name][0]) is None:
+        if name not in UNNAMED_INDEX or amount(table.columns[name].cells[0]) is None:
             first = name
             break
     else:
@@ -295,11 +304,11 @@ def _key(table: _Source, features: Collection[str] | None) -> str | None:
 
 def named_by_column(columns: dict[str, Sequence[Any]]) -> bool:
     """Whether a column of a DataFrame names the arms if its index only counts."""
-    source = _Source(FRAME, columns, ())
+    source = TableSource(FRAME, columns_of(columns), ())
     return any(name in KEY_COLUMNS for name in columns) or bool(_ids(source, columns, None))
 
 
-def _ids(table: _Source, names: Iterable[str], features: Collection[str] | None) -> list[str]:
+def _ids(table: TableSource, names: Iterable[str], features: Collection[str] | None) -> list[str]:
     """Columns that hold ids, those that are called so first."""
     if features is not None:
         return []
@@ -307,16 +316,11 @@ def _ids(table: _Source, names: Iterable[str], features: Collection[str] | None)
     return sorted(ids, key=lambda name: not may_be_id(name))
 
 
-def _may_name(cells: Sequence[Any]) -> bool:
+def _may_name(column: ColumnCells) -> bool:
     """Whether cells are names: mostly different, and not numbers with decimals."""
-    different = len({str(cell) for cell in cells}) >= MOSTLY * len(cells)
-    return different and not all(_is_decimal(cell) for cell in cells)
-
-
-def _is_decimal(cell: Any) -> bool:
-    if isinstance(cell, str):
-        return amount(cell) is not None and re.search(r"\d[.,]\d", cell) is not None
-    return isinstance(cell, float)
+    if isinstance(column.cells, np.ndarray):
+        return False
+    return column.distinct >= MOSTLY * len(column.cells) and column.decimals < len(column.cells)
 
 
 def may_be_id(name: str) -> bool:
@@ -324,18 +328,14 @@ def may_be_id(name: str) -> bool:
     return ID.search(name) is not None or CAMEL_ID.search(name) is not None
 
 
-def is_id(name: str, cells: Sequence[Any]) -> bool:
+def is_id(name: str, column: ColumnCells) -> bool:
     """Whether a column holds ids: a different text per arm, or different whole numbers under a
     name such as SKU."""
-    if isinstance(cells, np.ndarray) or any(is_blank(cell) for cell in cells):
+    if isinstance(column.cells, np.ndarray) or column.empty or not column.unique:
         return False
-    texts = [str(cell).strip() for cell in cells]
-    if len(set(texts)) < len(texts):
-        return False
-    numbers = [cell for cell in cells if typed_number(cell) is not None or amount(cell) is not None]
     if may_be_id(name):
-        return not any(_is_decimal(cell) for cell in numbers)
-    return len(texts) > 2 and not numbers and not any(looks_like_date(cell) for cell in cells)
+        return column.decimals == 0
+    return len(column.cells) > 2 and column.numbers == 0 and column.dates == 0
 
 
 def index_labels(features: Any) -> list[Any] | None:

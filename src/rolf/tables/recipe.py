@@ -1,6 +1,6 @@
-"""What was done to each column of a table of arms, so that later arms are read the same way.
+"""What was done to each column of a table, so that later rows are read the same way.
 
-A recipe is found from the first table and kept with the experiment.
+A recipe is found from the first table, and kept with the experiment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from rolf.errors import InvalidArgument
 from rolf.tables import cells as parsing
-from rolf.tables.cells import BLANK_TEXTS, PERCENT, is_blank, typed_number
+from rolf.tables.cells import PERCENT, ColumnCells, is_blank, typed_number
 from rolf.tables.kinds import (
     OTHER,
     Category,
@@ -26,9 +26,10 @@ from rolf.tables.kinds import (
     Flag,
     LeftOut,
     Number,
-    present,
+    apply_columns,
+    fit_columns,
 )
-from rolf.tables.raw import RawTable, Report, is_id
+from rolf.tables.raw import RawTable, Report
 
 #: of more categories than this, those of a single arm, which say no more than its name, are put
 #: together
@@ -49,13 +50,11 @@ class Recipe:
         """The recipe for a first table; ``refuse`` missing cells, or fill them in."""
         usual = _usual_mark(raw)
         fit = _Fit(raw.report, refuse, usual, "dmy" if usual == "," else "mdy")
-        return cls(
-            raw.key,
-            tuple(
-                fit.column(name, cells, name in raw.categorical)
-                for name, cells in raw.columns.items()
-            ),
-        )
+        columns = [
+            fit.column(name, column, name in raw.ids, name in raw.categorical)
+            for name, column in raw.columns.items()
+        ]
+        return cls(raw.key, tuple(fit_columns(columns, raw.columns, refuse)))
 
     @classmethod
     def of_columns(cls, columns: Sequence[str]) -> Recipe:
@@ -84,19 +83,11 @@ class Recipe:
             raw: the table; its report gets problems and notes.
             known: the columns of an existing table, of which all are needed; None for a new one.
         """
-        out: Columns = {}
-        for column in self.columns:
-            if column.name in raw.columns:
-                cells = raw.columns[column.name]
-                new = column.apply(cells, raw.report, known)
-                for name in new.keys() & out.keys():
-                    raw.report.problem("columns", f"{name} twice", "each column once")
-                out |= new
+        out = apply_columns(self.columns, raw.columns, raw.report, known)
         if known is None:
             return out
-        for name in raw.columns:
-            if name in known and name not in self.names:
-                out |= Number(name).apply(raw.columns[name], raw.report, known)
+        own = [name for name in raw.columns if name in known and name not in self.names]
+        out |= apply_columns([*map(Number, own)], raw.columns, raw.report, known)
         if {*known} - {*out} or {*raw.columns} - {*known, *self.names}:
             needed = [each.name for each in self.columns if not isinstance(each, LeftOut)]
             wanted = f"those of the experiment, {needed}"
@@ -183,24 +174,13 @@ def _usual_mark(raw: RawTable) -> str:
     """The decimal mark of most columns that show one, or else the one that goes with the
     separator of the file."""
     votes = Counter[str]()
-    for cells in raw.columns.values():
-        digits = _digits(cells)
-        point, comma = parsing.decimal_mark(digits, "."), parsing.decimal_mark(digits, ",")
-        if point == comma and len(digits) >= MOST * len(present(cells)):
-            votes[point] += 1
+    for column in raw.columns.values():
+        written = sum(each is not None for each in column.amounts)
+        if column.mark is not None and written >= MOST * len(column.present):
+            votes[column.mark] += 1
     if votes["."] == votes[","]:
         return "," if raw.separator == ";" else "."
     return "." if votes["."] > votes[","] else ","
-
-
-def _amounts(cells: Sequence[Any]) -> list[tuple[str, str]]:
-    """Of numbers that are text, the digits and the unit."""
-    texts = [] if isinstance(cells, np.ndarray) else [each for each in cells if _is_text(each)]
-    return [each for each in map(parsing.amount, texts) if each is not None]
-
-
-def _digits(cells: Sequence[Any]) -> list[str]:
-    return [digits for digits, _ in _amounts(cells)]
 
 
 @dataclass(frozen=True)
@@ -212,49 +192,45 @@ class _Fit:
     usual_mark: str
     usual_order: str
 
-    def column(self, name: str, cells: Sequence[Any], categorical: bool) -> Column:
-        there = present(cells)
-        if len(there) == 0:
+    def column(self, name: str, column: ColumnCells, id: bool, categorical: bool) -> Column:
+        count = len(column.present)
+        if count == 0:
             return self._left_out(name, "all its cells are empty")
-        if isinstance(cells, np.ndarray):
-            return self._number(name, cells)
-        if all(_is_truth(cell) for cell in there):
-            return Flag(name).fitted(cells, self.refuse)
-        if is_id(name, cells):
+        if isinstance(column.cells, np.ndarray):
+            return self._number(name, column)
+        if column.truths == count:
+            return Flag(name)
+        if id:
             return self._left_out(name, "it is different for every arm, as an id is")
         if categorical:
-            return self._category(name, cells)
-        if sum(map(parsing.looks_like_date, there)) >= MOST * len(there):
-            return self._date(name, cells)
-        numbers = [cell for cell in there if _is_number(cell)]
-        if len(numbers) >= MOST * len(there):
-            return self._number(name, cells)
-        if numbers:
-            self._doubt(name, cells, len(numbers) >= len(there) - len(numbers))
-        return self._category(name, cells)
+            return self._category(name, column)
+        if column.dates >= MOST * count:
+            return self._date(name, column)
+        if column.numbers >= MOST * count:
+            return self._number(name, column)
+        if column.numbers:
+            self._doubt(name, column, column.numbers >= count - column.numbers)
+        return self._category(name, column)
 
     def _left_out(self, name: str, reason: str) -> LeftOut:
         self.report.note(name, f"left out, as {reason}")
         return LeftOut(name, reason)
 
-    def _number(self, name: str, cells: Sequence[Any]) -> Column:
-        units = Counter(unit for _, unit in _amounts(cells))
+    def _number(self, name: str, column: ColumnCells) -> Column:
+        units = Counter(each[1] for each in column.amounts if each is not None)
         currencies = [unit for unit, _ in units.most_common() if unit not in ("", PERCENT)]
         unit = currencies[0] if currencies else ""
         if units[PERCENT] >= sum(units.values()) - units[PERCENT]:
             unit = PERCENT if units[PERCENT] else unit
-        digits = _digits(cells)
-        mark = parsing.decimal_mark(digits, self.usual_mark)
-        open_ones = [each for each in digits if parsing.ambiguous(each)]
-        other = "," if mark == "." else "."
-        if open_ones and parsing.decimal_mark(digits, other) == other:
-            read = f"{parsing.number(open_ones[0], mark):g}"
+        mark = column.mark or self.usual_mark
+        if column.mark is None and column.ambiguous is not None:
+            read = f"{parsing.number(column.ambiguous, mark):g}"
             because = f"the other columns and the separator suggest a decimal {_MARKS[mark]}"
-            self.report.note(name, f"{open_ones[0]!r} is read as {read}: {because}")
-        return Number(name, mark=mark, unit=unit).fitted(cells, self.refuse)
+            self.report.note(name, f"{column.ambiguous!r} is read as {read}: {because}")
+        return Number(name, mark=mark, unit=unit)
 
-    def _date(self, name: str, cells: Sequence[Any]) -> Column:
-        there = present(cells)
+    def _date(self, name: str, column: ColumnCells) -> Column:
+        there = column.present
         order, guessed = parsing.day_order(there, self.usual_order)
         if guessed:
             example = next(each for each in there if parsing.looks_like_date(each))
@@ -262,11 +238,11 @@ class _Fit:
             self.report.note(name, f"dates such as {example!r} are read with the {words}")
         moments = [each for cell in there if (each := parsing.moment(cell, order)) is not None]
         origin = min(moments, default=datetime(1970, 1, 1)).date().isoformat()
-        return Date(name, order=order, origin=origin).fitted(cells, self.refuse)
+        return Date(name, order=order, origin=origin)
 
-    def _category(self, name: str, cells: Sequence[Any]) -> Column:
-        texts = [parsing.as_text(cell) for cell in cells if not is_blank(cell, BLANK_TEXTS)]
-        missing = len(cells) - len(texts)
+    def _category(self, name: str, column: ColumnCells) -> Column:
+        texts = [text for text in column.texts if text is not None]
+        missing = len(column.cells) - len(texts)
         counts = Counter(texts)
         rare = sorted(text for text, count in counts.items() if count == 1)
         if len(counts) <= MANY_CATEGORIES or len(rare) == 1:
@@ -275,13 +251,14 @@ class _Fit:
         if not kept:
             return self._left_out(name, f"each of its {len(counts)} categories has a single arm")
         if rare:
-            count = f"{len(counts)} categories for {len(cells)} arms"
+            count = f"{len(counts)} categories for {len(column.cells)} arms"
             text = f"{count}; the {len(rare)} of a single arm are put together as {OTHER}"
             self.report.note(name, text)
         return Category(name, tuple(kept), tuple(rare), missing, self.refuse)
 
-    def _doubt(self, name: str, cells: Sequence[Any], mostly_numbers: bool) -> None:
+    def _doubt(self, name: str, column: ColumnCells, mostly_numbers: bool) -> None:
         """Say which cell is why a column with numbers in it is read as text."""
+        cells = column.cells
         odd = next(
             i
             for i, cell in enumerate(cells)
@@ -294,10 +271,6 @@ class _Fit:
 
 
 _MARKS = {".": "point", ",": "comma"}
-
-
-def _is_truth(cell: Any) -> bool:
-    return isinstance(cell, bool) or str(cell).strip().lower() in parsing.TRUTHS
 
 
 def _is_number(cell: Any) -> bool:

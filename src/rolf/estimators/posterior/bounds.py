@@ -1,6 +1,6 @@
 """Upper bounds from a posterior over the scales: means plus a number of standard deviations.
 
-Decisions that wait narrow an arm as their rewards will.
+Pending decisions narrow an arm as their rewards will.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ HALFWAY = 0.1
 class Bonus(NamedTuple):
     """How far above its mean the bound of an arm is, in deviations.
 
-    Of an arm of which little is known sqrt(``width``^2 + 2 ``growth``), but at most ``limit``; of
-    an arm of which one more reward would teach little, SETTLED of that.
+    sqrt(``width``^2 + 2 ``growth``) for an arm of which little is known, but at most ``limit``;
+    SETTLED times that for an arm about which one more reward would teach little.
     """
 
     width: float
@@ -49,12 +49,12 @@ def deviations(bonus: Bonus, ratio: float) -> float:
 
 
 @shared
-def deviations_of(chance: float) -> float:
-    """What a standard normal number exceeds with a chance of at most 1/2."""
+def deviations_of(probability: float) -> float:
+    """What a standard normal number exceeds with this probability, at most 1/2."""
     low, high = 0.0, 40.0
     for _ in range(60):
         middle = 0.5 * (low + high)
-        if 0.5 * math.erfc(middle / math.sqrt(2.0)) > chance:
+        if 0.5 * math.erfc(middle / math.sqrt(2.0)) > probability:
             low = middle
         else:
             high = middle

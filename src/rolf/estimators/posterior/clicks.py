@@ -140,7 +140,7 @@ def linked_bounds(
         ratio /= 1.0 + pending[a] * ratio
         reach = deviations(bonus, ratio)
         count = counts[a] + pending[a]
-        force = sums[a] - counts[a] * expected  # of what waits the mean is expected
+        force = sums[a] - counts[a] * expected  # pending rewards are taken to be the mean
         total = sums[a] + pending[a] * expected
         # precision and place of what is believed without the arm's own rewards
         rest = max(1.0 / spread - count * slope, 1e-3 / spread)

@@ -14,7 +14,7 @@ def moments(model: Any, belief: Any, features: FloatArray) -> tuple[FloatArray, 
     all components, (K,) each, and the noise variance.
 
     While all rewards were equal the variances are in units of the noise, and the noise variance
-    is given as -1.
+    is -1.
     """
     raise NotImplementedError
 

@@ -342,7 +342,7 @@ def component_moments(
 def played_loadings(
     rows: FloatArray, counts: FloatArray, latent: float, arms: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Reach and alone (``mixture.loadings``) of some arms, given the counts of all."""
+    """Reach and alone (``contract.loadings``) of some arms, given the counts of all."""
     size = rows.shape[1]
     reach, alone = np.empty((size, arms.size)), np.empty(arms.size)
     for place in range(arms.size):

@@ -1,4 +1,4 @@
-"""What a posterior over the scales says: intervals, the chance of being best, merging.
+"""What a posterior over the scales says: intervals, the probability of being best, merging.
 
 The posterior of all arms is a mixture of multivariate Student t distributions, one per component
 of ``scales.py``.
@@ -21,7 +21,7 @@ from rolf.estimators.posterior.winners import count_wins
 from rolf.kernel import looped
 from rolf.types import FloatArray, Generator, IntArray
 
-#: chance that the best arm of a draw is among those left out, far below the error of the shares
+#: probability that the best arm of a draw is left out, far below the error of the shares
 NEVER = 1e-6
 
 
@@ -80,12 +80,12 @@ class MixturePosterior(NamedTuple):
     link: Callable[[FloatArray], FloatArray] = np.asarray
 
     def interval(self, level: float) -> FloatArray:
-        """Of every arm (K, 2): holds its mean with this chance, as much below as above."""
-        chance, table = 0.5 * (1.0 - level), tail_table(self.degrees)
-        one, means = low_quantile(table, chance), np.ascontiguousarray(self.means.T)
+        """Interval of every arm, (K, 2), with half of 1 - ``level`` below it and half above."""
+        tail, table = 0.5 * (1.0 - level), tail_table(self.degrees)
+        one, means = low_quantile(table, tail), np.ascontiguousarray(self.means.T)
         spreads = np.sqrt(np.ascontiguousarray(self.variances.T) * self.noises)
         ends = [
-            low_quantiles(table, self.weights, sign * means, spreads, chance, one)
+            low_quantiles(table, self.weights, sign * means, spreads, tail, one)
             for sign in (1.0, -1.0)
         ]
         return np.column_stack([self.link(ends[0]), self.link(-ends[1])])
@@ -115,7 +115,7 @@ class MixturePosterior(NamedTuple):
         return vectors * np.sqrt(np.maximum(values, 0.0)), np.sqrt(squares)
 
     def _rivals(self, component: int, arms: IntArray, far: float) -> IntArray:
-        """Some arms without those that, all together, have less than NEVER of being the best;
+        """Some arms, less those that together are the best with a probability below NEVER;
         ``far`` is how many deviations away an arm is when it may be one of them."""
         spread = self.noises[component] * self.variances[component, arms]
         means, reach = self.means[component, arms], far * np.sqrt(spread)

@@ -20,7 +20,7 @@ CELLS = 512
 COEFFICIENTS = 8
 #: evaluations of the mixture per arm, at most; about five are needed
 EVALUATIONS = 200
-#: error of the chance, relative to it, from which one more step is enough
+#: error of the probability, relative to it, from which one more step is enough
 CLOSE = 1e-8
 
 
@@ -47,14 +47,14 @@ def tail_table(degrees: float) -> FloatArray:
     return np.ascontiguousarray(table * (0.5 / left.sum()))
 
 
-def low_quantile(table: FloatArray, chance: float) -> float:
-    """The ``chance`` quantile of T, at most the median."""
+def low_quantile(table: FloatArray, probability: float) -> float:
+    """The ``probability`` quantile of T, at most the median."""
     low, high = -1.0, 0.0  # of -u
     while True:
         middle = 0.5 * (low + high)
         if middle in (low, high):
             return middle / (1.0 + middle)
-        if below(table, middle / (1.0 + middle))[0] < chance:
+        if below(table, middle / (1.0 + middle))[0] < probability:
             low = middle
         else:
             high = middle
@@ -82,10 +82,10 @@ def low_quantiles(
     weights: FloatArray,
     means: FloatArray,
     spreads: FloatArray,
-    chance: float,
+    probability: float,
     one: float,
 ) -> FloatArray:
-    """The ``chance`` quantile, at most the median, of every arm's mixture, (K,).
+    """The ``probability`` quantile, at most the median, of every arm's mixture, (K,).
 
     Component g of arm a is means[a, g] + spreads[a, g] T; ``one`` is the quantile of T. Newton's
     method between the quantiles of the components; where it does not halve its step, bisection.
@@ -103,7 +103,7 @@ def low_quantiles(
             total += weights[g]
         for g in range(count):
             scales[g] = 1.0 / max(spreads[a, g], 1e-300)
-        wanted = chance * total
+        wanted = probability * total
         x = min(max(x / total, low), high)
         before = last = high - low
         for _ in range(EVALUATIONS):

@@ -8,8 +8,9 @@ Then, until they match or the cap is reached, two arms are drawn again and again
   the centre (coupling "greedy", the runs published by its authors), else another arm.
 
 Only a reward whose action and pseudo-action match enters the estimators (the imputation may take
-in the others, too). The cap is rho_t = log((t+1)^2/delta) / log(1/(1-p)): with "action" the chance
-of no match is at most delta/(t+1)^2. An appendix of the paper has log(1/p), a larger cap.
+in the others, too). The cap is rho_t = log((t+1)^2/delta) / log(1/(1-p)): with "action" the
+probability of no match is at most delta/(t+1)^2. An appendix of the paper has log(1/p), a larger
+cap.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Coupling(NamedTuple):
 
 @shared
 def is_forced(rule: Coupling, round: int, explored: int) -> bool:
-    """Whether round t explores, given how many rounds before it did."""
+    """Whether round t explores, if this many rounds before it did."""
     if rule.factor > 0.0:
         log = math.log(2.0 * rule.size) + 2.0 * math.log(round) - math.log(rule.delta)
         return explored <= rule.factor * log
@@ -126,7 +127,7 @@ def couple(
 
 @shared
 def round_probabilities(rule: Coupling, round: int, arms: int) -> tuple[float, float]:
-    """Chance of the centre, and of each other arm, once the centre is known."""
+    """The probabilities of the centre and of each other arm, once the centre is known."""
     return capped_probabilities(round, arms, rule.probability, rule.greedy, trials(rule, round))
 
 

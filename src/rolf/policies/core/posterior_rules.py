@@ -1,4 +1,4 @@
-"""How to decide from a posterior over the scales: by a bound, or by chance.
+"""How to decide from a posterior over the scales: by a bound, or by draws.
 
 ``PosteriorBound``: the score of an arm is its mean plus a number of standard deviations
 (``estimators/posterior/bounds.py``), for an arm of which little is known
@@ -8,10 +8,10 @@
 in round t. An arm that has not been played after RARE K rounds comes first, and so does one that
 has been played only once after SELDOM times as many, and so on. So every arm is tried again for
 ever. If the number of rounds is known and n of them are left, this one included, the number of
-deviations is at most what a normal number exceeds with chance min(1/2, HOPE/n): an arm is worth a
-look if it may well be better for the rest, and in the end the best estimate is played.
+deviations is at most what a normal number exceeds with probability min(1/2, HOPE/n): an arm is
+worth a look if it may well be better for the rest, and in the end the best estimate is played.
 
-``PosteriorDraws``: an arm's chance is the share of draws from the posterior in which it is best.
+``PosteriorDraws``: an arm's probability is the share of posterior draws in which it is best.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STEADY = 300.0
 #: rounds have to grow for every arm to be due once more
 RARE = 100.0
 SELDOM = 100.0
-#: the chance with which an arm may be better than its bound, times the rounds that are left
+#: the probability that an arm is better than its bound, times the rounds that are left
 HOPE = 6.0
 
 

@@ -57,7 +57,7 @@ class Context:
         raise InvalidArgument("context", option, expected)
 
     def size(self, columns: int) -> int:
-        """How many features an arm with so many of its own has in a context."""
+        """How many features an arm with ``columns`` of its own has in a context."""
         size = (columns + 1) * (len(self.names) + 1) - 1
         if size > MAX_COLUMNS:
             got = f"{len(self.names)} entries, which make {size} features with {columns} of an arm"

@@ -1,4 +1,4 @@
-"""How a policy decides, given what is believed: optimistic, sampled, exploring, drawn, coupled.
+"""How a policy decides from what is believed: optimistic, sampled, exploring, drawn, coupled.
 
 A rule is a NamedTuple with a body for ``decide`` and ``probabilities``, and its file ends with the
 table of its operations, ``rule(Rule, {decide: ..., probabilities: ...})``. ``decide`` and the

@@ -51,7 +51,7 @@ class OFUL(Policy):
     Args:
         features: (K, d), one row per arm: an array, a nested list or a DataFrame.
         setting: "paper": radius 1, as in the paper's lower bound; "tuned": the radius of
-            the theory for the given noise. Explicit arguments override either.
+            the theory for this noise. Explicit arguments override either.
         noise: standard deviation of the noise, used by the theory's radius.
         delta: confidence, in (0, 1).
         ridge: penalty of the ridge; 1 in both settings.

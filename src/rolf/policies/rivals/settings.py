@@ -25,7 +25,7 @@ class Baseline(NamedTuple):
         )
 
     def confidence_width(self, width: float | None) -> float:
-        """alpha of LinUCB: as given, or 1 + sqrt(log(2/delta)/2), times the noise if tuned."""
+        """alpha of LinUCB: ``width``, or 1 + sqrt(log(2/delta)/2), times the noise if tuned."""
         alpha = 1.0 + math.sqrt((math.log(2.0) - math.log(self.delta)) / 2.0)
         if self.tuned:
             alpha *= self.noise

@@ -39,7 +39,7 @@ def generator_data(rng: Generator) -> dict[str, Any]:
 
 
 def generator_of(data: Any) -> Generator:
-    """The generator of a saved state; raises ValueError if it is none that NumPy would write."""
+    """The generator of a saved state; raises ValueError if NumPy would not write it."""
     kind = data["bit_generator"]
     if kind not in LAYOUTS:
         raise ValueError(f"unknown generator {kind!r}")
@@ -80,7 +80,7 @@ def _number(name: str, value: Any, limit: int) -> int:
 
 def _check_not_stuck(kind: str, state: Mapping[str, Any]) -> None:
     """Refuse states that no seed leads to and that draw one number for ever: some of NumPy's
-    distributions would wait for another."""
+    distributions would never return."""
     if kind in ("PCG64", "PCG64DXSM") and state["inc"] % 2 == 0:
         raise ValueError("state.inc of a generator is even")
     if kind == "MT19937" and not (state["key"][1:].any() or state["key"][0] >= WORD // 2):

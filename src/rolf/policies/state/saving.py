@@ -150,7 +150,7 @@ def _restore(policy: Any, data: Mapping[str, Any]) -> None:
 
 
 def _check_totals(policy: Any, state: Any) -> None:
-    """Refuse totals that must not be computed with."""
+    """Refuse totals that are not safe to compute with."""
     clock = state.clock
     if not ((clock >= 0) & (clock <= min(clock[0], MAX_COUNT))).all():
         raise ValueError(f"clock is {clock.tolist()}")
@@ -236,7 +236,7 @@ def _class_of(data: dict[str, Any]) -> Any:
 
 
 def _blank(cls: Any, data: dict[str, Any]) -> Any:
-    """The policy as it was made, before it saw anything."""
+    """The policy without experience."""
     table = np.array(data["features"], dtype=np.float64, order="C")
     for field in ("labels", "columns"):
         if not isinstance(data[field], list | None):

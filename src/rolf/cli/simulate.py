@@ -1,8 +1,7 @@
-"""``rolf reproduce``, ``rolf simulate`` and ``rolf plot``."""
+"""``rolf simulate``, and ``rolf plot``, which draws what was simulated."""
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,51 +15,16 @@ from rolf.cli.common import (
     errors_name_options,
     make_table,
     print_table,
+    writable_folder,
 )
 from rolf.errors import InvalidArgument
 from rolf.extras import require
 
 if TYPE_CHECKING:
-    from rolf.simulation.result import Summary
+    from rolf.simulation.result import Row
+    from rolf.tables.result_table import ResultTable
 
 commands = typer.Typer()
-
-
-@commands.command()
-def reproduce(
-    out: Annotated[Path, typer.Option(help="Folder for the page, pictures and data.")] = Path(
-        "out"
-    ),
-    figure: Annotated[
-        list[str] | None, typer.Option(help="Only this figure; may be given several times.")
-    ] = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs of every panel.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Horizon of every panel.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
-    jobs: JOBS = None,
-    backend: BACKEND = "local",
-    address: ADDRESS = None,
-    setting: Annotated[str, typer.Option(help="Baselines: paper, tuned or both.")] = "both",
-    resume: Annotated[bool, typer.Option("--resume", help="Keep panels already done.")] = False,
-) -> None:
-    """Reproduce the paper: every figure, every number, and report.html."""
-    for module in ("pyarrow", "matplotlib", "scipy"):
-        require(module, "rolf reproduce")
-    from rolf.paper.reproduce import reproduce as run
-
-    page = run(
-        _writable(out),
-        figure=figure or None,
-        runs=runs,
-        rounds=rounds,
-        seed=seed,
-        jobs=jobs,
-        backend=backend,
-        address=address,
-        setting=setting,
-        resume=resume,
-    )
-    typer.echo(f"written: {page} and, beside it, the figures (PNG, SVG) and data/")
 
 
 @commands.command()
@@ -86,7 +50,7 @@ def simulate(
     from rolf.simulation.config import read_plan
 
     plan = read_plan(config)
-    _writable(out)
+    writable_folder(out)
     result = rolf.simulate(
         plan.policies,
         plan.problem,
@@ -166,18 +130,7 @@ def _equation(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _writable(folder: Path) -> Path:
-    """Create the folder for the output if needed, before anything is computed."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise InvalidArgument("--out", str(folder), f"a folder to write to ({error})") from None
-    return folder
-
-
-def _show(summary: Summary, title: str) -> None:
+def _show(summary: ResultTable[Row], title: str) -> None:
     """Print a summary as a table, best policy first."""
     statistics = ("mean", "std", "stderr", "min", "median", "max")
     rows = (
