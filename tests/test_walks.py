@@ -11,8 +11,8 @@ LIMITS = {
     "simulate": (32, 210),
     "policy.ask": (6, 8),
     "policy.tell": (4, 6),
-    "experiment.ask": (17, 52),
-    "experiment.tell": (15, 28),
+    "experiment.ask": (14, 33),
+    "experiment.tell": (14, 26),
     "POST .../ask": (27, 77),
     "a CSV of arms": (8, 15),
     "reproduce": (60, None),
@@ -27,11 +27,6 @@ UPWARDS = {
 }
 #: circles that are left, to be taken apart
 LEFT = {
-    "experiment.ask": [
-        "experiments/asking.py experiments/experiment.py experiments/log/synced.py "
-        "experiments/together.py"
-    ],
-    "experiment.tell": ["experiments/experiment.py experiments/together.py"],
     "POST .../ask": ["experiments/asking.py experiments/experiment.py experiments/log/synced.py"],
 }
 
