@@ -280,3 +280,15 @@ def test_pictures_of_little(tmp_path):
     diagnose(np.ones((4, 1)), [0, 0, 1, 1, 2, 2], [1.0] * 6).plot(tmp_path / "equal.png")
     with pytest.raises(rolf.RolfError, match="path"):
         diagnose(np.eye(3), [0], [1.0]).plot(tmp_path / "one.xyz")
+
+
+def test_a_log_is_pairs_or_columns_and_the_result_has_a_table(tmp_path):
+    arms, rewards = [0, 0, 1, 1, 2, 2], [0.0, 2.0, 2.0, 4.0, 1.0, 3.0]
+    features = [[0.0], [1.0], [2.0]]
+    expected = diagnose(features, arms, rewards)
+    found = rolf.diagnose(zip(arms, rewards, strict=True), features)
+    assert found.to_dict() == expected.to_dict()
+    assert isinstance(found, rolf.Diagnosis)
+    assert [row["mean"] for row in found.table().to_dicts()] == [1.0, 3.0, 2.0]
+    assert found.save(tmp_path / "d.csv").read_text().startswith("arm,plays,mean")
+    assert found.save(tmp_path / "d.json").exists()

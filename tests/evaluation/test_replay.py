@@ -365,3 +365,17 @@ def test_progress_is_reported():
     seen = []
     replay(logged(0), FEATURES, ["ucb"], progress=seen.append)
     assert seen == ["ucb"] * 40
+
+
+def test_pairs_are_a_log_and_a_result_has_a_table(tmp_path):
+    log = logged(1)
+    pairs = zip(log.arms, log.rewards, strict=True)
+    result = replay(pairs, FEATURES, ["ucb"], estimators=["replay"])
+    assert result.to_dict() == quiet(log, FEATURES, ["ucb"], estimators=["replay"]).to_dict()
+    table = result.table()
+    assert [row["estimator"] for row in table.to_dicts()] == ["mean", "replay"]
+    assert table.to_pandas()["value"].tolist() == [row.value for row in result]
+    assert json.loads(result.save(tmp_path / "r.json").read_text()) == result.to_dict()
+    assert result.save(tmp_path / "r.csv").read_text().startswith("policy,estimator,value")
+    with pytest.raises(rolf.RolfError, match=r"log: got .* pairs of an arm and its reward"):
+        replay([1, 2, 3], FEATURES, ["ucb"])

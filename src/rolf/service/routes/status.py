@@ -121,7 +121,7 @@ def estimates_in_round(caller: Calling, name: str, question: Question) -> Respon
     experiment = caller.experiment(name)
     text = caller.service.results.get(  # many rounds may be kept: text is smaller than objects
         ("estimates", name, experiment.record.tag, digest),
-        lambda: _believed(experiment._status_in_round(**dict(question))).body,
+        lambda: _believed(experiment.status_in_round(**dict(question))).body,
     )
     return Response(text, media_type="application/json")
 
