@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 import rolf
-from rolf.experiments.log.totals import Moments
+from rolf.experiments.log.totals import RewardTotals
 from rolf.experiments.roster import Roster
-from rolf.experiments.status.make import status_from
-from rolf.experiments.status.view import capture
+from rolf.experiments.status.make import status_of
+from rolf.experiments.status.view import view_of
 from rolf.policies.warm import warm_posterior
 
 POLICIES = ("rolf-bayes", "ucb", "rolf-lasso")
@@ -41,9 +41,9 @@ def stand_in(name: str, arms: int, size: int, rewards: int) -> Any:
         policy = cls(features, seed=0)
     if name != "rolf-lasso":  # it would solve for hours, and its status reads an array
         policy.learn(chosen, values)
-    moments = Moments(arms)
+    totals = RewardTotals(arms)
     for arm, value in zip(chosen.tolist(), values.tolist(), strict=True):
-        moments.add(arm, value)
+        totals.add(arm, value)
     counts = np.bincount(chosen, minlength=arms).tolist()
     return SimpleNamespace(
         policy=policy,
@@ -55,7 +55,7 @@ def stand_in(name: str, arms: int, size: int, rewards: int) -> Any:
         history=[0] * arms,
         past_sums=[0.0] * arms,
         defaults=0,
-        moments=moments,
+        totals=totals,
     )
 
 
@@ -65,9 +65,9 @@ def measure(name: str, arms: int, size: int, rewards: int, repeats: int) -> tupl
     times = []
     for _ in range(repeats + 1):  # the first one loads code, and is not counted
         start = time.perf_counter()
-        view = capture(replica)
+        view = view_of(replica)
         copied = time.perf_counter()
-        status_from(name, view)
+        status_of(name, view)
         times.append((copied - start, time.perf_counter() - copied))
     copying, computing = np.median(times[1:], axis=0)
     return float(copying), float(computing)

@@ -33,8 +33,9 @@ import psutil
 
 import rolf
 from rolf.experiments.database import create
+from rolf.experiments.log.snapshot import dump
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.contract import DECISION, REWARD, Row
+from rolf.experiments.storage.rows import DECISION, REWARD, Row
 
 ARMS, SIZE = 30, 17
 FEATURES = np.random.default_rng(0).standard_normal((ARMS, SIZE))
@@ -143,7 +144,7 @@ def size(url: str, name: str, decisions: int, policy: str) -> None:
     opened = time.perf_counter() - start
     status = again.status()
     assert (status.asked, status.told) == (decisions, decisions)
-    same = again.synced.replica.dump() == experiment.synced.replica.dump()
+    same = dump(again.synced.replica) == dump(experiment.synced.replica)
     print(
         f"{name:11} {policy}, {decisions} rewarded decisions: opened in {opened:.3f} s, rebuilt in "
         f"{rebuilt:.1f} s, snapshot {'equal' if same else 'DIFFERENT'}",
@@ -228,7 +229,7 @@ def many_arms(url: str, policy: str, arms: int, size: int = 20) -> None:
         experiment.status()
         times.append(time.perf_counter() - start)
     seconds = float(np.median(times[1:]))
-    snapshot = len(experiment.synced.replica.dump().state)
+    snapshot = len(dump(experiment.synced.replica).state)
     print(
         f"{policy:11} {arms} arms, {size} features: status in {seconds:.2f} s, "
         f"snapshot of {snapshot / 1e6:.1f} MB",

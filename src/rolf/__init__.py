@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rolf.evaluation.result import Evaluation
     from rolf.experiments.database import Database
     from rolf.experiments.experiment import Experiment
+    from rolf.experiments.log.decisions import LoggedDecision
+    from rolf.experiments.status.pending import Pending
     from rolf.experiments.status.result import Status
     from rolf.logs.log import Log, read_log
     from rolf.policies.policy import Policy
@@ -60,6 +62,8 @@ _HOMES = {
     "LinUCB": "rolf.policies.rivals.linucb",
     "LinUCBVarying": "rolf.policies.rivals.linucb_varying",
     "Log": "rolf.logs.log",
+    "LoggedDecision": "rolf.experiments.log.decisions",
+    "Pending": "rolf.experiments.status.pending",
     "Policy": "rolf.policies.policy",
     "RemoteExperiment": "rolf.client.experiment",
     "Result": "rolf.simulation.result",
@@ -107,6 +111,8 @@ __all__ = [
     "LinUCB",
     "LinUCBVarying",
     "Log",
+    "LoggedDecision",
+    "Pending",
     "Policy",
     "RemoteExperiment",
     "Result",

@@ -54,6 +54,11 @@ def progress_bar(
         yield lambda label: bar.update(task, advance=1, description=f"{what} {label}")
 
 
+def labelled(advance: Callable[[str], None], label: str) -> Callable[[str], None]:
+    """A function to call after each step of a part, which shows the part's label instead."""
+    return lambda _: advance(label)
+
+
 @contextmanager
 def counting_bar(progress: Progress, total: int, what: str) -> Iterator[Callable[[int], None]]:
     """A function to call after some of ``total`` rows, with their number."""

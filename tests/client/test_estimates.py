@@ -16,7 +16,7 @@ import pytest
 import rolf
 from rolf.client.experiment import RemoteExperiment
 from rolf.errors import InvalidArgument, UnknownExperiment
-from rolf.experiments import beliefs as local_beliefs
+from rolf.experiments import experiment as local_beliefs
 from rolf.service.result_cache import Results
 from support.served import problem
 from support.served import service as serve
@@ -276,7 +276,7 @@ def test_problems_are_those_of_an_ask():
 def test_what_takes_long_is_computed_once_and_nobody_waits_for_it(monkeypatch):
     monkeypatch.setattr(Results, "LONG", 0.0)
     begun, go_on, computed = threading.Event(), threading.Event(), []
-    compute = local_beliefs.status_from
+    compute = local_beliefs.status_of
 
     def slowly(name, view, **question):
         computed.append(question["level"])
@@ -285,7 +285,7 @@ def test_what_takes_long_is_computed_once_and_nobody_waits_for_it(monkeypatch):
         time.sleep(0.5)  # good for 2.5 s
         return compute(name, view, **question)
 
-    monkeypatch.setattr(local_beliefs, "status_from", slowly)
+    monkeypatch.setattr(local_beliefs, "status_of", slowly)
     with serve() as client:
         client.make(context=["age"], policy="rolf-bayes-varying")
         place, answers = "/v1/experiments/one/estimates", []

@@ -10,7 +10,7 @@ import pytest
 import rolf
 from rolf.errors import AlreadyTold, ExperimentPaused, InvalidArgument, UnknownDecision
 from rolf.experiments.batch import Ask, Tell
-from rolf.experiments.storage.contract import DECISION, REQUEST, REWARD
+from rolf.experiments.storage.rows import DECISION, IDEMPOTENCY, REWARD
 from rolf.testing.experiments import current_state, folded_state, rows_of
 from support.helpers import count_appends
 
@@ -39,7 +39,7 @@ def test_one_write_for_all(url, writes):
     assert [len(each.result()) for each in asks] == [1, 2, 1]
     assert [each.result() for each in tells] == [1, 1]
     kinds = [row.kind for row in rows_of(experiment)]
-    assert kinds == [DECISION] * 3 + [REQUEST] + [DECISION] * 3 + [REWARD] * 2
+    assert kinds == [DECISION] * 3 + [IDEMPOTENCY] + [DECISION] * 3 + [REWARD] * 2
     assert experiment.counts() == (6, 2)
     assert experiment.ask(idempotency_key="k") == asks[0].decisions[0]
     assert current_state(experiment) == folded_state(experiment)

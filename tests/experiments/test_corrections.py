@@ -13,8 +13,9 @@ from rolf.errors import (
     UnknownDecision,
     UntoldDecision,
 )
+from rolf.experiments.log import rewards as log_rewards
 from rolf.experiments.log import synced as live
-from rolf.experiments.storage.contract import CORRECTION, DEFAULT, REWARD
+from rolf.experiments.storage.rows import CORRECTION, DEFAULT, REWARD
 from rolf.policies.state.arrays import arrays
 from rolf.testing.experiments import rows_of
 from rolf.testing.storage import (
@@ -91,7 +92,7 @@ def test_the_log_keeps_both_rewards_and_the_reason(url):
         (CORRECTION, 1, 0.7),
         (CORRECTION, 1, 0.75),
     ]
-    assert [(row.details["was"], row.details["reason"]) for row in rows[2:]] == [
+    assert [(row.parsed["was"], row.parsed["reason"]) for row in rows[2:]] == [
         (7.0, "a comma was lost"),
         (0.7, "and a digit"),
     ]
@@ -148,7 +149,7 @@ def test_corrections_that_are_refused_change_nothing(arguments, error, match):
 
 
 def test_no_more_corrections_than_the_log_can_number(monkeypatch):
-    monkeypatch.setattr(live, "MAX_CORRECTIONS", 3)
+    monkeypatch.setattr(log_rewards, "MAX_CORRECTIONS", 3)
     experiment = create_experiment(make_url("memory"))
     decision = experiment.ask()
     experiment.tell(decision, 0.0)
@@ -236,7 +237,7 @@ def test_processes_correct_the_same_decisions(shared_url):
     corrections = [row for row in rows_of(experiment) if row.kind == CORRECTION]
     assert len(corrections) == 30
     for row in corrections:  # each names the reward that it replaced
-        assert row.details["was"] == current[row.number]
+        assert row.parsed["was"] == current[row.number]
         current[row.number] = row.reward
     status = experiment.status()
     assert (status.asked, status.told) == (40, 10)

@@ -14,12 +14,14 @@ import pytest
 
 import rolf
 from rolf.errors import UnknownExperiment
-from rolf.experiments import experiment as experiment_module
 from rolf.experiments.database import list_experiments
+from rolf.experiments.log import rewards as log_rewards
 from rolf.experiments.log import snapshot as snapshots
+from rolf.experiments.log.snapshot import dump
 from rolf.experiments.storage import contract as base
-from rolf.experiments.storage.contract import ABANDONED, DECISION, PART, Row, Snapshot, import_name
+from rolf.experiments.storage.contract import ABANDONED, PART, import_name
 from rolf.experiments.storage.postgres import store as postgres
+from rolf.experiments.storage.rows import DECISION, Row, Snapshot
 from rolf.experiments.storage.sqlite import file as sqlite_file
 from rolf.experiments.storage.sqlite import store as sqlite
 from rolf.experiments.storage.urls import connect
@@ -123,7 +125,7 @@ def test_nothing_is_locked_while_a_decision_is_computed(shared_url, monkeypatch)
     """Or compiled: meanwhile others ask and tell."""
     one = create_experiment(shared_url, policy="ucb")
     other = rolf.open_experiment(shared_url, "one", timeout=1.0)
-    choose = one.synced.replica.choose
+    choose = one.synced.replica.decide
     calls = []
 
     def slow(*args):
@@ -135,7 +137,7 @@ def test_nothing_is_locked_while_a_decision_is_computed(shared_url, monkeypatch)
             assert other.counts().told == 3
         return choose(*args)
 
-    monkeypatch.setattr(one.synced.replica, "choose", slow)
+    monkeypatch.setattr(one.synced.replica, "decide", slow)
     assert one.ask().id.endswith("-4")
     assert calls
     assert one.counts() == (4, 3)
@@ -154,7 +156,7 @@ def test_large_tables_of_features_make_small_parts(shared_url, monkeypatch):
     experiment = create_experiment(shared_url, policy="rolf-varying")
     experiment.ask(features=FEATURES)
     (row,) = rows_of(experiment)
-    monkeypatch.setattr(base, "MAX_TEXT", 3 * len(row.features))
+    monkeypatch.setattr(base, "MAX_TEXT", 3 * len(row.details))
     sizes = count_appends(experiment, monkeypatch)
     experiment.ask_many(7, features=FEATURES)
     assert sizes == [3, 3, 1]
@@ -316,11 +318,11 @@ def test_a_snapshot_of_many_arms_is_small():
     experiment = create_experiment(make_url("memory"), policy="rolf-lasso", features=features)
     play_arm = experiment.ask()
     experiment.tell(play_arm, 1.0)
-    assert len(experiment.synced.replica.dump().state) < 600 * 5 * 60
+    assert len(dump(experiment.synced.replica).state) < 600 * 5 * 60
 
 
 def test_a_row_knows_its_place():
     decision = decision_row(3)
     assert decision.place == (3, DECISION)
     assert Row(0, 4, 3, 0.0).place != decision.place
-    assert experiment_module.EXPIRY_PART < PART
+    assert log_rewards.DEFAULTS_PART < PART

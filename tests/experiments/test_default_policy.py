@@ -91,17 +91,3 @@ def test_the_command_line_has_the_same_default(file, items):
     assert "default: (rolf-bayes)" in run("new", "--help")
     with pytest.raises(InvalidArgument, match="rolf-bayes-varying takes them"):
         run("ask", file, "one", "--features", items, ok=False)
-
-
-@pytest.mark.parametrize("policy", ["rolf-bayes", "rolf-lasso"])
-def test_an_imported_log_does_not_change_its_policy_unasked(file, items, tmp_path, policy):
-    """A Parquet file says which policy it is of; for a CSV file somebody has to."""
-    run("new", file, "one", "--features", items, "--policy", policy)
-    run("ask", file, "one", "-n", 5)
-    for kind in ("parquet", "csv"):
-        run("export", file, "one", tmp_path / f"log.{kind}")
-    assert policy in run("import", file, "two", tmp_path / "log.parquet")
-    words = ("import", file, "three", tmp_path / "log.csv", "--features", items)
-    with pytest.raises(InvalidArgument, match=r"^--policy: .*log\.csv does not say; a Parquet"):
-        run(*words, ok=False)
-    assert policy in run(*words, "--policy", policy)

@@ -15,8 +15,8 @@ from rolf.arms.table import Arms
 from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument, RolfWarning
 from rolf.experiments.database import create, list_experiments
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.contract import CHANGE, DECISION, REWARD
 from rolf.experiments.storage.memory import MemoryStore
+from rolf.experiments.storage.rows import DECISION, REWARD, ROSTER
 from rolf.experiments.storage.sqlite import file as sqlite_file
 from rolf.testing.experiments import roster_of, rows_of
 from rolf.testing.storage import (
@@ -172,7 +172,7 @@ def test_arms_counts_and_log(url):
         assert roster.arms.labels == list(arms)
         assert roster.active == [each.active for each in arms.values()]
         log = rows_of(experiment)
-        kinds = [DECISION, DECISION, DECISION, REWARD, CHANGE, CHANGE, DECISION, REWARD]
+        kinds = [DECISION, DECISION, DECISION, REWARD, ROSTER, ROSTER, DECISION, REWARD]
         assert [row.kind for row in log] == kinds
         assert [row.number for row in log] == [1, 2, 3, 1, 1, 2, 4, 4]
         assert [row.clock_steps for row in log if row.kind == DECISION] == [1] * 4

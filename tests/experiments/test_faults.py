@@ -19,9 +19,10 @@ import pytest
 
 import rolf
 from rolf.errors import StorageUnavailable
-from rolf.experiments.storage.contract import CORRECTION, DECISION, HISTORY, REWARD, Row, log_rows
+from rolf.experiments.storage.contract import log_rows
 from rolf.experiments.storage.postgres import pool as postgres_pool
 from rolf.experiments.storage.postgres import store as postgres
+from rolf.experiments.storage.rows import CORRECTION, DECISION, HISTORY, REWARD, Row
 from rolf.testing.storage import create_experiment, current_state, folded_state
 from support import faults
 from support.stores import Restarts, postgres_url, quick_folder, server
@@ -45,7 +46,7 @@ class Witness:
             assert row.seq == self.last + 1
             self.last = row.seq
             if row.kind == HISTORY:
-                seen, key, value = self.sources, row.details["source"], row.details["counts"]
+                seen, key, value = self.sources, row.parsed["source"], row.parsed["counts"]
             elif row.kind == DECISION:
                 seen, key, value = self.decisions, row.number, row.arm
             else:
@@ -162,8 +163,8 @@ def test_a_connection_that_breaks_in_the_middle(contended, monkeypatch):
     """Between choosing and recording: nothing has been recorded, so it is done again."""
     url = postgres_url()
     experiment = create_experiment(url, policy="ucb")
-    experiment.synced._contended = contended
-    choose = experiment.synced.replica.choose
+    experiment.synced.contended = contended
+    choose = experiment.synced.replica.decide
 
     def broken(*args):
         monkeypatch.undo()
@@ -171,7 +172,7 @@ def test_a_connection_that_breaks_in_the_middle(contended, monkeypatch):
         end_connections()
         return rows
 
-    monkeypatch.setattr(experiment.synced.replica, "choose", broken)
+    monkeypatch.setattr(experiment.synced.replica, "decide", broken)
     decision = experiment.ask()
     experiment.tell(decision, 1.0)
     assert current_state(experiment) == folded_state(experiment)
@@ -183,7 +184,7 @@ def test_a_decision_recorded_but_not_returned_waits(contended, monkeypatch):
     """Between recording and returning: the next number is returned, no id twice."""
     url = postgres_url()
     experiment = create_experiment(url, policy="ucb")
-    experiment.synced._contended = contended
+    experiment.synced.contended = contended
     fetch = postgres_pool.Connection.fetch
     calls = []
 

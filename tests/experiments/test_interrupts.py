@@ -81,13 +81,13 @@ def test_an_experiment_continues_after_an_interrupt(shared_url, what, contended)
 
 def test_an_interrupt_of_compiled_code_counts_as_one(url):
     experiment = create_experiment(url, policy="ucb")
-    choose = experiment.synced.replica.choose
+    choose = experiment.synced.replica.decide
 
     def broken(*_):
-        experiment.synced.replica.choose = choose
+        experiment.synced.replica.decide = choose
         raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
 
-    experiment.synced.replica.choose = broken
+    experiment.synced.replica.decide = broken
     with pytest.raises(KeyboardInterrupt):
         experiment.ask()
     play(experiment, 2)

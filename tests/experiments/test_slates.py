@@ -22,14 +22,14 @@ from support.stores import make_url
 def test_a_slate_has_different_arms(name):
     policy = make(name)
     play(policy, 10)
-    slate = policy.ask(ARMS, distinct=True, **extra(policy))
+    slate = policy.ask_many(ARMS, distinct=True, **extra(policy))
     assert {each.arm for each in slate} == set(range(ARMS))
     assert all(0.0 < each.probability <= 1.0 for each in slate)
     assert slate[-1].probability == 1.0  # nothing else is left
     assert policy.rounds == 10 + ARMS
     for each in slate:
         policy.tell(each, 0.5)
-    some = policy.ask(2, distinct=True, available=[1, 4, 5], **extra(policy))
+    some = policy.ask_many(2, distinct=True, available=[1, 4, 5], **extra(policy))
     assert {each.arm for each in some} < {1, 4, 5}
     assert len({each.arm for each in some}) == 2
 
@@ -54,7 +54,7 @@ def test_a_probability_is_that_of_the_arm_at_its_place():
     firsts, seconds, stated = Counter(), Counter(), {}
     for seed in range(4000):
         policy = make("rolf-bayes", seed=seed, explore=1.0)
-        one, two = policy.ask(2, distinct=True)
+        one, two = policy.ask_many(2, distinct=True)
         assert one.probability == pytest.approx(1 / ARMS)
         assert two.probability == pytest.approx(1 / (ARMS - 1))
         firsts[one.arm] += 1
@@ -62,7 +62,7 @@ def test_a_probability_is_that_of_the_arm_at_its_place():
     for seed in range(4000):
         policy = make("rolf-ridge", seed=seed, exploration=0)
         policy.learn(range(ARMS), [1.0, 0.9, 0.0, 0.0, 0.0, 0.0])
-        one, two = policy.ask(2, distinct=True)
+        one, two = policy.ask_many(2, distinct=True)
         if one.arm == 2:
             seconds[two.arm] += 1
             stated[two.arm] = two.probability
@@ -75,7 +75,7 @@ def test_a_probability_is_that_of_the_arm_at_its_place():
 @pytest.mark.parametrize("wrong", [7, 0, -1, 2.0, "2", True])
 def test_slates_that_cannot_be(wrong):
     policy, experiment = make("ucb"), create_experiment(make_url("memory"), policy="ucb")
-    for ask_many in (getattr(policy, "ask_many", policy.ask), experiment.ask_many):
+    for ask_many in (policy.ask_many, experiment.ask_many):
         with pytest.raises(InvalidArgument, match="n: got"):
             ask_many(wrong, distinct=True)
         with pytest.raises(InvalidArgument, match="at most 2, the number of available arms"):

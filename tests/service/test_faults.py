@@ -13,7 +13,7 @@ import pytest
 
 import rolf
 from rolf.errors import ServiceUnavailable
-from rolf.experiments.storage.contract import DECISION, REQUEST, REWARD
+from rolf.experiments.storage.rows import DECISION, IDEMPOTENCY, REWARD
 from rolf.testing.experiments import current_state, folded_state, roster_of, rows_of
 from rolf.testing.service import RunningService
 from support.stores import Restarts
@@ -148,7 +148,7 @@ def test_nothing_is_lost_and_nothing_counts_twice(database, services):
     told = [(row.number, row.reward) for row in rows if row.kind == REWARD]
     assert made == {number(each.id): each.arm for each in decisions.values()}
     assert sorted(told) == sorted((number(id), each) for id, each in rewards.items())
-    assert sum(row.kind == REQUEST for row in rows) == len(decisions)
+    assert sum(row.kind == IDEMPOTENCY for row in rows) == len(decisions)
     assert sorted(made) == list(range(1, len(made) + 1))
     assert current_state(experiment) == folded_state(experiment)
     experiment.close()

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from rolf.cli.common import JSON, NAME, URL, print_json
+from rolf.cli.common import (
+    JSON,
+    NAME,
+    OPTIONS,
+    POLICY,
+    URL,
+    errors_name_options,
+    print_json,
+    read_options,
+)
 from rolf.text import counted
 
 commands = typer.Typer()
@@ -21,9 +30,9 @@ NAMES = Annotated[
 @commands.command("list")
 def list_names(url: URL, as_json: JSON = False) -> None:
     """Show the names of all experiments in a database."""
-    from rolf.experiments.database import list_experiments
+    from rolf.experiments.database import Database
 
-    names = list_experiments(url)
+    names = Database(url).names()
     if as_json:
         print_json(names)
     elif names:
@@ -39,11 +48,11 @@ def delete(
     ] = None,
 ) -> None:
     """Delete an experiment with all its decisions and rewards, even one that is damaged."""
-    from rolf.experiments.database import delete_experiment
+    from rolf.experiments.database import Database
 
     if confirm is None:
         confirm = typer.prompt(f"This deletes all decisions and rewards. Type {name} to confirm")
-    delete_experiment(url, name, confirm=confirm)
+    Database(url).delete(name, confirm=confirm)
     typer.echo(f"deleted: {name}")
 
 
@@ -55,9 +64,9 @@ def backup(
     as_json: JSON = False,
 ) -> None:
     """Write the experiments of a database to a file, while they are in use."""
-    from rolf.experiments.transfer.backup import backup
+    from rolf.experiments.database import Database
 
-    _report("written", str(to), backup(url, to, names), as_json)
+    _report("written", str(to), Database(url).backup(to, names), as_json)
 
 
 @commands.command()
@@ -65,12 +74,24 @@ def restore(
     backup: Annotated[Path, typer.Argument(help="A file that rolf backup has written.")],
     url: URL,
     names: NAMES = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Go on under another policy, which learns the whole log. {POLICY}. By default as "
+            "in the backup."
+        ),
+    ] = None,
+    options: OPTIONS = None,
     as_json: JSON = False,
 ) -> None:
     """Put the experiments of a backup into a database; decisions keep their ids."""
-    from rolf.experiments.transfer.backup import restore
+    from rolf.experiments.database import Database
 
-    _report("restored", str(backup), restore(backup, url, names), as_json)
+    with errors_name_options("policy", "options"):
+        restored = Database(url).restore(
+            backup, names, policy=policy, options=read_options(options)
+        )
+    _report("restored", str(backup), restored, as_json)
 
 
 def _report(done: str, path: str, names: list[str], as_json: bool) -> None:

@@ -101,7 +101,13 @@ class RemoteDatabase(Connected):
         raise _needs_the_database("backed up")
 
     def restore(
-        self, path: str | Path, names: Sequence[str] | None = None, *, progress: Progress = None
+        self,
+        path: str | Path,
+        names: Sequence[str] | None = None,
+        *,
+        policy: Any = None,
+        options: Mapping[str, Any] | None = None,
+        progress: Progress = None,
     ) -> list[str]:
         """Not over HTTP: restore into the database of the service."""
         raise _needs_the_database("restored")

@@ -546,6 +546,6 @@ def _names(labels: list[Any]) -> list[Any] | None:
 
 def _check_posterior(answer: Mapping[str, Any]) -> None:
     if answer["posterior_of"] != answer["policy"]:
-        from rolf.experiments.beliefs import no_posterior
+        from rolf.experiments.experiment import no_posterior
 
         raise no_posterior(answer["policy"])

@@ -6,93 +6,132 @@ process keeps a replica of the state and, with every ask, reads what the others 
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
+from rolf.checks import is_text, whole
 from rolf.errors import ExperimentError, InvalidArgument, RolfError
-from rolf.experiments.arm_changes import ArmChanges
+from rolf.experiments import batch
 from rolf.experiments.batch import Ask, Tell
-from rolf.experiments.beliefs import Beliefs, interrupts_recognised
+from rolf.experiments.gate import Gate, check_interrupted
+from rolf.experiments.log import changes, rewards
 from rolf.experiments.log.decisions import LoggedDecision, logged_decisions
-from rolf.experiments.log.synced import LiveReplica
-from rolf.experiments.protocol import METHODS
-from rolf.experiments.serving import Served, in_thread
-from rolf.experiments.status.pending import PendingDecisions
-from rolf.experiments.storage.contract import Record, Row, Store, log_rows
-from rolf.experiments.storage.forks import notice_forks
-from rolf.experiments.together import Together
+from rolf.experiments.log.history import Past, checked_source
+from rolf.experiments.log.replica import Replica
+from rolf.experiments.log.synced import SyncedReplica
+from rolf.experiments.roster import Roster
+from rolf.experiments.status.make import status_of, view_of
+from rolf.experiments.status.pending import LATEST, Pending, find_pending
+from rolf.experiments.status.result import (
+    ArmRecord,
+    Counts,
+    Status,
+    arm_records,
+)
+from rolf.experiments.status.timeline import read_outcomes
+from rolf.experiments.storage.contract import log_rows
+from rolf.experiments.storage.rows import Record, Row
 from rolf.experiments.transfer.backup import back_up
 from rolf.experiments.transfer.export import write_log
-from rolf.experiments.warm_start import WarmStart
+from rolf.experiments.transfer.learn_file import HistoryFile, Learned
+from rolf.policies.posterior_policy import PosteriorPolicy
+from rolf.policies.warm import warm_up
+from rolf.progress import Progress
 from rolf.types import Decision
 
-#: how long an ask may spend on default rewards that are due, in seconds, and how many at a time
-EXPIRY_TIME, EXPIRY_PART = 0.01, 100
+#: characters of the reason for a correction
+MAX_REASON = 1_000
+
+S = TypeVar("S")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Served):
+def in_thread(
+    method: Callable[Concatenate[S, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The coroutine of a method: the same in another thread, so that the event loop goes on.
+
+    One that is cancelled still takes effect: a decision that was never received stays pending
+    like any other.
+    """
+
+    @wraps(method)
+    async def coroutine(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        import asyncio  # takes as long to import as all of rolf
+
+        return await asyncio.to_thread(method, self, *args, **kwargs)
+
+    coroutine.__name__ = f"a{method.__name__}"
+    coroutine.__doc__ = f"``{method.__name__}`` for coroutines."
+    return coroutine
+
+
+class Experiment:
     """Decisions and rewards that are never lost. ``rolf.open_experiment`` opens one.
 
     Several threads may share it, and so may processes that are forked from this one. Close it, or
-    use it in a ``with`` statement.
+    use it in a ``with`` statement. Every method has a coroutine whose name starts with an ``a``:
+    ``aask``, ``atell`` and so on.
     """
 
-    def __init__(self, store: Store, record: Record, *, new: bool = False) -> None:
-        close_abandoned()
-        self._record = record
-        self._new = new  # whether it was created just now, by the one who opens it
-        self._lock = threading.RLock()
-        self._closed = False
-        self._unfinished = False  # whether a call has begun and not ended
+    def __init__(self, log: SyncedReplica, gate: Gate) -> None:
         #: this process's replica of the log, for servers and tests
-        self.synced = LiveReplica(store, record, new=new)
-        notice_forks(self)
+        self.synced = log
+        self._gate = gate
 
     @property
     def name(self) -> str:
-        return self._record.name
+        return self.record.name
 
     @property
     def policy(self) -> str:
         """The name of the policy."""
-        return self._record.policy
+        return self.record.policy
 
     @property
     def record(self) -> Record:
         """How the experiment was created."""
-        return self._record
+        return self.synced.record
 
     @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        """One call at a time. After an interrupted call the state is read from the log again."""
-        with self._lock:
-            self._check_open()
-            if self._unfinished:
-                self.synced.fold()
-            else:
-                self.synced.fold_if_reconnected()
-            self._unfinished = True
-            try:
-                with interrupts_recognised():
-                    yield
-            except RolfError:
-                self._unfinished = False
-                raise
-            self._unfinished = False
+    def current(self, *, defaults: bool = True) -> Iterator[Replica]:
+        """The replica, once it knows everything that was recorded before; meanwhile there are no
+        other calls. For servers and for the command line.
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ExperimentError(f"experiment {self.name!r} is closed; open it again")
+        Args:
+            defaults: whether to give default rewards that are due first.
+        """
+        finished = not defaults
+        while not finished:
+            with self._gate:
+                finished = rewards.give_defaults(self.synced)
+            time.sleep(0.0)  # others may ask in between
+        with self._gate:
+            yield self.synced.sync()
 
-    def after_fork_in_child(self) -> None:
-        """A new process has the state as some thread may just have been changing it."""
-        self._lock = threading.RLock()
-        self._unfinished = True
+    def submit(self, asks: Sequence[Ask] = (), tells: Sequence[Tell] = ()) -> None:
+        """Record what is told and make the decisions that are asked for, with a single write if
+        nothing is in the way. For batchers.
+
+        What is wrong with one of them is its own error; if the database fails, it is that of all.
+        """
+        good = batch.checked(self.synced, tells) if tells else []
+        if not asks and not good:
+            return
+        try:
+            with self._gate:
+                batch.write(self.synced, asks, good)
+        except RolfError as error:
+            for ask in asks:
+                if len(ask.decisions) < ask.count:  # what was wrong with it may be outdated
+                    ask.error = error
+            for tell in good:
+                tell.error = tell.error or error
 
     # --- decisions ---
 
@@ -176,28 +215,329 @@ class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Ser
         self.submit(tells=[tell])
         return tell.result()
 
-    def _expire_all(self) -> None:
-        """Give all default rewards that are due; others may ask in between."""
-        finished = False
-        while not finished:
-            with self._exclusive():
-                finished = self._expire()
-            time.sleep(0.0)
+    def correct(self, decision: Decision | str, reward: float, reason: str) -> None:
+        """Put the right reward in the place of a wrong one; durable when this returns.
 
-    def _expire(self) -> bool:
-        """Give the default reward to decisions that have waited too long, the oldest first, as
-        far as the time goes; whether there are no more of them."""
-        after, default = self._record.reward_after, self._record.default_reward
-        if after is None or default is None:
-            return True
-        self.synced.sync()
-        now, end = self.synced.now(), time.monotonic() + EXPIRY_TIME
-        while due := self.synced.replica.due(now - after, EXPIRY_PART):
-            self.synced.expire(due, default, now)
-            self.synced.sync()
-            if time.monotonic() > end:
-                return False
-        return True
+        The log keeps both, with the reason. The state is as if the right reward had been told in
+        the first place. A reward may be corrected more than once; a correction to the reward that
+        counts already changes nothing.
+
+        Args:
+            decision: one that has been told a reward, or its id.
+            reward: the right one.
+            reason: why the other one was wrong.
+        """
+        value = self.synced.replica.policy.check_reward(reward)
+        number = rewards.decision_number(self.record, decision)
+        good = isinstance(reason, str) and reason.strip() and is_text(reason)
+        if not good or len(reason) > MAX_REASON:
+            raise InvalidArgument("reason", reason, f"some text, up to {MAX_REASON} characters")
+        with self._gate:
+            rewards.correct(self.synced, number, value, reason)
+
+    # --- history ---
+
+    def learn(
+        self,
+        arms: Any,
+        rewards: Any,
+        *,
+        features: Any = None,
+        context: Any = None,
+        probabilities: Any = None,
+        source: str | None = None,
+    ) -> int:
+        """Learn from rewards of before the experiment; durable when this returns.
+
+        They are no decisions and have no ids, and ``status`` counts them apart, as history. All of
+        them are learned or none. As for ``Policy.learn``, they count as rounds, and towards RoLF's
+        forced exploration.
+
+        Args:
+            arms: the arm of each past round, by its name.
+            rewards: its reward.
+            features: (n, d) features that each had, for policies that take them with every ask.
+            context: (n, m) context that each had, for policies that were created with one.
+            probabilities: with which chance each was chosen, for policies that weigh rewards by
+                it; uniform by default.
+            source: a name for where they come from. The same rounds from the same source are
+                learned once, however often they are sent; other rounds from it are refused.
+
+        Returns:
+            How many rounds were learned; 0 if they were known.
+        """
+        source = checked_source(source)
+        listed = list(arms) if isinstance(arms, Iterator) else arms
+        values = list(rewards) if isinstance(rewards, Iterator) else rewards
+
+        def past(replica: Replica) -> Past:
+            return Past.checked(
+                replica.policy,
+                replica.roster.arms,
+                listed,
+                values,
+                features=features,
+                context=context,
+                probabilities=probabilities,
+            )
+
+        with self._gate:
+            return changes.learn(self.synced, past, source)
+
+    def learn_totals(
+        self,
+        counts: Any,
+        sums: Any,
+        squares: Any = None,
+        *,
+        level: float = 0.0,
+        source: str | None = None,
+    ) -> int:
+        """Learn from rewards from before the experiment that were added up per arm; durable when
+        this returns.
+
+        Args:
+            counts: (K,) number of rewards per arm.
+            sums: (K,) their sums.
+            squares: (K,) the sums of their squares; needed by policies that learn the noise.
+            level: what was subtracted from every reward beforehand.
+            source: as in ``learn``.
+
+        Returns:
+            How many rounds were learned; 0 if they were known.
+        """
+        source = checked_source(source)
+
+        def past(replica: Replica) -> Past:
+            return Past.from_totals(replica.policy, counts, sums, squares, level)
+
+        with self._gate:
+            return changes.learn(self.synced, past, source)
+
+    def learn_file(
+        self,
+        path: str | Path,
+        arm: str,
+        reward: str,
+        *,
+        source: str | None = None,
+        skip_unknown: bool = False,
+        progress: Progress = None,
+    ) -> Learned:
+        """Learn from a table of past rounds in a file: all of it or nothing.
+
+        Any table will do that has a column with the arm of each round, one with its reward and, if
+        the policy takes a context, one per entry of it: the export of another experiment, too.
+
+        Args:
+            path: CSV, Parquet, or a folder of Parquet files, which may be larger than memory.
+            arm: the column with the arm of each round.
+            reward: the column with its reward.
+            source: a name by which the same file is recognised, as in ``learn``; by default that
+                of the file.
+            skip_unknown: leave out rows of arms that the experiment does not have, rather than
+                refuse the file.
+            progress: show a progress bar; by default on a terminal.
+
+        Returns:
+            How many rows the file has, how many rounds were learned, and which arms are unknown.
+        """
+        with self.current(defaults=False) as replica:
+            policy, arms = replica.policy, replica.roster.arms
+        file = HistoryFile(
+            path,
+            arm,
+            reward,
+            arms=arms,
+            policy=policy,
+            source=source,
+            skip_unknown=skip_unknown,
+            progress=progress,
+        )
+        with self._gate:
+            learned = changes.learn(self.synced, file.history_of, file.source)
+        return file.learned(learned)
+
+    # --- what is known ---
+
+    def estimates(self, *, features: Any = None, context: Any = None) -> Any:
+        """Estimated mean reward per arm: an array, or a Series for labelled arms."""
+        with self.current() as replica:
+            return replica.policy.estimates(features=features, context=context)
+
+    def rank(self, k: int | None = None, *, features: Any = None, context: Any = None) -> list[Any]:
+        """The ``k`` best arms by estimate, best first, without retired ones; all by default."""
+        with self.current() as replica:
+            count = None if k is None else whole("k", k, 1)
+            active = dict(zip(replica.roster.arms.labels, replica.roster.active, strict=True))
+            ranked = replica.policy.rank(features=features, context=context)
+            return [arm for arm in ranked if active[arm]][:count]
+
+    def probabilities(
+        self,
+        *,
+        available: Iterable[Any] | None = None,
+        features: Any = None,
+        context: Any = None,
+        draws: int = 10_000,
+    ) -> Any:
+        """Each arm's probability in the next ``ask``; 0 for retired arms.
+
+        Exact, except for Thompson sampling, where it is the share of ``draws`` posterior draws.
+        Reading it changes no later decision.
+        """
+        with self.current() as replica:
+            arms = replica.roster.named(replica.roster.available(available))
+            return replica.policy.probabilities(
+                available=arms, features=features, context=context, draws=draws
+            )
+
+    def intervals(self, level: float = 0.9, *, features: Any = None, context: Any = None) -> Any:
+        """Posterior intervals of the arms' mean rewards, for policies with a posterior.
+
+        Each holds the mean with probability ``level``, as much below as above. An array (K, 2), or
+        a table with columns low and high for labelled arms. Unbounded while fewer than two
+        different rewards have come.
+        """
+        with self.current() as replica:
+            policy = _with_posterior(replica)
+            return policy.intervals(level, features=features, context=context)
+
+    def probability_best(
+        self,
+        *,
+        available: Iterable[Any] | None = None,
+        features: Any = None,
+        context: Any = None,
+        draws: int = 10_000,
+    ) -> Any:
+        """The posterior probability of every arm to be the best one that is not retired, for
+        policies with a posterior: the share of ``draws`` in which it is."""
+        with self.current() as replica:
+            policy = _with_posterior(replica)
+            arms = replica.roster.named(replica.roster.active_among(available))
+            return policy.probability_best(
+                available=arms, features=features, context=context, draws=draws
+            )
+
+    def status(
+        self,
+        *,
+        features: Any = None,
+        context: Any = None,
+        control: Any = None,
+        timeline: bool = False,
+    ) -> Status:
+        """Counts of decisions and rewards, every arm's plays and estimate, and the uplift.
+
+        Args:
+            features: (K, d) features of a round, for policies that take them.
+            context: of a round, for experiments with contexts.
+            control: an arm to compare with; by default an equal share of all active arms.
+            timeline: read the whole log for rewards over time. Where features come with every
+                ask, the uplift needs it too.
+        """
+        with self.current() as replica:
+            round = features is not None or context is not None
+            table = replica.policy.round_features(features, context) if round else None
+            view, last = view_of(replica, table), replica.last
+        outcomes = None
+        if timeline:
+            rows = log_rows(self.synced.store, self.record, 0, last)
+            outcomes = read_outcomes(Roster.loads(self.record.features), rows)
+        try:  # asks need not wait for this
+            return status_of(self.name, view, control, outcomes)
+        except SystemError as error:
+            check_interrupted(error)
+            raise
+
+    def status_in_round(
+        self, features: Any, context: Any, available: Any, level: float, draws: int
+    ) -> Status:
+        """The status of the arms in a round: ``estimates``, ``intervals`` and
+        ``probability_best`` at once, for which asks need not wait. For servers."""
+        with self.current() as replica:
+            view = view_of(replica, replica.policy.round_features(features, context))
+            arms = None if available is None else replica.roster.active_among(available)
+        return status_of(self.name, view, level=level, available=arms, draws=draws)
+
+    def counts(self) -> Counts:
+        """How many decisions were made and how many rewards told, without any estimates."""
+        with self.current(defaults=False) as replica:
+            return Counts(sum(replica.asked), sum(replica.told))
+
+    def pending(self, limit: int = 100) -> Pending:
+        """The latest decisions without a reward, not even the default one, the latest first.
+
+        However long the log is, only the latest 1,000 decisions are looked at.
+
+        Args:
+            limit: how many to list; at most 1,000.
+        """
+        limit = whole("limit", limit, 1, LATEST)
+        with self.current() as replica:
+            last, issued, labels = replica.last, replica.issued, replica.roster.arms.labels
+            total = sum(replica.asked) - sum(replica.told) - replica.defaults
+        return find_pending(self.synced.store, self.record, last, issued, labels, total, limit)
+
+    # --- the arms ---
+
+    @property
+    def arms(self) -> list[Any]:
+        """The names of all arms, retired ones included."""
+        with self.current(defaults=False) as replica:
+            return list(replica.roster.arms.labels)
+
+    def arm_table(self) -> list[ArmRecord]:
+        """Every arm, retired ones included, with its features and how often it was played."""
+        with self.current(defaults=False) as replica:
+            return arm_records(replica)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the experiment makes no decisions until it is resumed."""
+        with self.current() as replica:
+            return replica.roster.paused
+
+    def pause(self) -> None:
+        """Make no more decisions until ``resume``; rewards can still be told."""
+        self._change(lambda roster: {} if roster.paused else {"paused": True})
+
+    def resume(self) -> None:
+        """Make decisions again after ``pause``."""
+        self._change(lambda roster: {"paused": False} if roster.paused else {})
+
+    def add_arms(self, features: Any) -> list[Any]:
+        """Add arms and return their names: rows of features, or a DataFrame or file with names."""
+        before, after = self._change(lambda roster: roster.addition(features))
+        return after.arms.labels[before.arms.count :]
+
+    def retire_arms(self, ids: Any) -> None:
+        """Stop choosing these arms. Rewards of decisions already made can still be told."""
+        self._change(lambda roster: roster.retirement(ids))
+
+    def restore_arms(self, ids: Any) -> None:
+        """Choose retired arms again, with everything that is known about them."""
+        self._change(lambda roster: roster.restoration(ids))
+
+    def update_features(self, features: Any) -> None:
+        """Correct features: a mapping from arms to rows, or a table or file of some or all arms.
+
+        Counts and sums of rewards are kept; whatever follows from them is computed again.
+        """
+        policy = self.synced.replica.policy
+        if policy.varying:
+            expected = "nothing: features come with every ask"
+            if policy.context is not None:
+                expected = (
+                    "nothing: what was learned with others stays; retire the arm and add another"
+                )
+            raise InvalidArgument("features", features, expected)
+        self._change(lambda roster: roster.correction(features))
+
+    def _change(self, describe: Callable[[Roster], dict[str, Any]]) -> tuple[Roster, Roster]:
+        with self._gate:
+            return changes.change_roster(self.synced, describe)
 
     # --- the log ---
 
@@ -205,8 +545,7 @@ class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Ser
         """All decisions with their rewards, in their order."""
         with self.current(defaults=False) as replica:
             context, roster, last = replica.policy.context, replica.roster, replica.last
-        rows = self._rows(last)
-        return logged_decisions(rows, self._record, roster, context)
+        return logged_decisions(self._rows(last), self.record, roster, context)
 
     def export(self, path: str | Path) -> int:
         """Write the log to a file, .csv or .parquet, one row per decision with its reward.
@@ -215,51 +554,50 @@ class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Ser
             How many decisions were written.
         """
         with self.current(defaults=False) as replica:
-            policy, rows = replica.policy, self._rows(replica.last)
-        return write_log(path, self._record, rows, policy)
+            policy, last = replica.policy, replica.last
+        return write_log(path, self.record, self._rows(last), policy)
 
     def _rows(self, upto: int) -> list[Row]:
         """The rows of the log up to one."""
         if not upto:
             return []
-        return [Row(*row) for row in log_rows(self.synced.store, self._record, 0, upto)]
-
-    # --- snapshots ---
+        return [Row(*row) for row in log_rows(self.synced.store, self.record, 0, upto)]
 
     def snapshot(self) -> None:
         """Save the state, so that opening need not fold the log. Also happens by itself."""
-        with self._exclusive():
+        with self._gate:
             self.synced.sync()
             self.synced.save()
 
     def rebuild(self) -> None:
         """Discard the saved state, fold the whole log again and save the result."""
-        with self._exclusive():
+        with self._gate:
             self.synced.rebuild()
-
-    # --- the end ---
 
     def backup(self, path: str | Path) -> None:
         """Write the experiment to a new file, a SQLite database of its own, while it is in use.
 
         ``rolf restore`` puts it into another database; it can also be opened where it is.
         """
-        self._check_open()
+        self._gate.check_open()
         back_up(self.synced.store, path, [self.name])
+
+    # --- the end ---
 
     def delete(self, *, confirm: str) -> None:
         """Delete the experiment with all its decisions and rewards; ``confirm`` is its name."""
         if confirm != self.name:
             raise InvalidArgument("confirm", confirm, f"the experiment's name, {self.name!r}")
-        with self._exclusive():
-            self.synced.store.delete(self._record.id)
+        with self._gate:
+            self.synced.store.delete(self.record.id)
 
     def close(self) -> None:
         """Close the connection."""
-        with self._lock:
-            self._closed = True
-            self.synced.store.close()
-        close_abandoned()
+        self._gate.close()
+
+    def warm_up(self) -> None:
+        """Compile, or load, what ``ask``, ``tell`` and ``status`` call, before they are called."""
+        warm_up(self.synced.replica.policy)
 
     def __enter__(self) -> Experiment:
         return self
@@ -267,25 +605,43 @@ class Experiment(Together, Beliefs, PendingDecisions, ArmChanges, WarmStart, Ser
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        if hasattr(self, "synced") and not self._closed:  # by the garbage collector, in any thread
-            _abandoned.append(self.synced.store)
+    def __reduce__(self) -> NoReturn:
+        raise ExperimentError(
+            f"experiment {self.name!r} holds a connection and cannot be pickled or copied: "
+            "send its URL and name, and call rolf.open_experiment there"
+        )
 
     def __repr__(self) -> str:
         asked, told = sum(self.synced.replica.asked), sum(self.synced.replica.told)
         return f"<Experiment {self.name!r}: {self.policy}, {asked} asked, {told} told>"
 
+    # --- coroutines: ``protocol.METHODS`` lists them ---
 
-for _method in METHODS:
-    setattr(Experiment, f"a{_method}", in_thread(getattr(Experiment, _method)))
+    aask, aask_many = in_thread(ask), in_thread(ask_many)
+    atell, atell_many, acorrect = in_thread(tell), in_thread(tell_many), in_thread(correct)
+    alearn, alearn_totals = in_thread(learn), in_thread(learn_totals)
+    alearn_file = in_thread(learn_file)
+    astatus, acounts, apending = in_thread(status), in_thread(counts), in_thread(pending)
+    alog, aexport, abackup = in_thread(log), in_thread(export), in_thread(backup)
+    aarm_table, aadd_arms = in_thread(arm_table), in_thread(add_arms)
+    aretire_arms, arestore_arms = in_thread(retire_arms), in_thread(restore_arms)
+    aupdate_features = in_thread(update_features)
+    apause, aresume, adelete = in_thread(pause), in_thread(resume), in_thread(delete)
+    aestimates, arank = in_thread(estimates), in_thread(rank)
+    aprobabilities, aintervals = in_thread(probabilities), in_thread(intervals)
+    aprobability_best = in_thread(probability_best)
+    asnapshot, arebuild = in_thread(snapshot), in_thread(rebuild)
+    aclose, awarm_up = in_thread(close), in_thread(warm_up)
 
 
-#: stores of experiments that were never closed; the garbage collector must not wait for a lock
-_abandoned: deque[Store] = deque()
+def _with_posterior(replica: Replica) -> PosteriorPolicy:
+    if not isinstance(replica.policy, PosteriorPolicy):
+        raise no_posterior(replica.record.policy)
+    return replica.policy
 
 
-def close_abandoned() -> None:
-    """Close the stores of experiments that are gone without having been closed."""
-    with suppress(IndexError):
-        while True:
-            _abandoned.popleft().close()
+def no_posterior(policy: str) -> ExperimentError:
+    return ExperimentError(
+        f"{policy} has no posterior, from which this follows; "
+        "status() shows that of RoLF-Bayes given the same rewards"
+    )

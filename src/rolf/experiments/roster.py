@@ -104,6 +104,10 @@ class Roster:
             raise InvalidArgument("available", retired, "at least one arm that is not retired")
         return active
 
+    def named(self, positions: IntArray) -> list[Any]:
+        """The names of the arms at these positions."""
+        return [self.arms.labels[position] for position in positions]
+
     # --- changes: how the log records them, and what they do ---
 
     def addition(self, features: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from rolf.paper.theorems import judge_theory
 from rolf.parallel import check_backend
 from rolf.plots import regret as plots
 from rolf.plots.style import save
-from rolf.progress import progress_bar
+from rolf.progress import labelled, progress_bar
 from rolf.simulation.entries import describe, read_policies
 from rolf.simulation.result import Result, Row, load_result, versions
 from rolf.simulation.simulate import simulate
@@ -166,7 +166,7 @@ def play_panel(
             runs=runs,
             seed=panel_seed(seed, panel),
             **workers,
-            progress=lambda label: advance(f"{figure.key}, {panel.title}"),
+            progress=labelled(advance, f"{figure.key}, {panel.title}"),
         )
     partial = path.with_suffix(".part.parquet")
     result.save(partial)

@@ -17,7 +17,7 @@ from rolf.arms.table import Arms, number_table
 from rolf.checks import MAX_REWARD, as_number, generator, whole
 from rolf.errors import InvalidArgument, RolfError
 from rolf.estimators import contract as estimators
-from rolf.estimators.contract import History, traits_of
+from rolf.estimators.contract import ArmTotals, History, traits_of
 from rolf.kernel import body_of
 from rolf.policies import history, registry
 from rolf.policies.core import parts, rules
@@ -285,12 +285,18 @@ class Policy:
             level: what was subtracted from every reward beforehand, which preserves digits if
                 rewards are far from zero.
         """
+        totals = self.checked_totals(counts, sums, squares, level)
+        self._take_in(parts.learn_totals, self.learns_totals, totals, totals.counts)
+
+    def checked_totals(
+        self, counts: Any, sums: Any, squares: Any = None, level: float = 0.0
+    ) -> ArmTotals:
+        """Rewards that were added up per arm, as in ``learn_totals``."""
         if squares is None and any(path.endswith("squares") for path in self.totals):
             raise InvalidArgument("squares", None, f"sums of squares, which {self.name} needs")
-        totals = history.checked_totals(
+        return history.checked_totals(
             counts, sums, squares, level, arms=self.arms.count, reward_range=self.reward_range
         )
-        self._take_in(parts.learn_totals, self.learns_totals, totals, totals.counts)
 
     @property
     def learns_totals(self) -> bool:

@@ -18,7 +18,8 @@ from typing import Literal, Protocol, TypeAlias, get_args
 
 from rolf.checks import is_text, one_of
 from rolf.errors import InvalidArgument
-from rolf.experiments.storage.contract import Key, Store
+from rolf.experiments.storage.contract import Store
+from rolf.experiments.storage.rows import Key
 from rolf.service.http.errors import Problem, unknown_experiment
 from rolf.service.http.middleware import RequestInfo
 

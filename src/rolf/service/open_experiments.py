@@ -90,7 +90,7 @@ class OpenExperiments:
         with self.notes() as notes:
             experiment = open_experiment(self.url, name, timeout=self.timeout, **settings)
         self._keep(name, experiment)
-        return experiment, experiment._new, notes
+        return experiment, experiment.synced.new, notes
 
     @contextmanager
     def notes(self) -> Iterator[list[str]]:

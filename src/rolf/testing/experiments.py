@@ -11,8 +11,10 @@ import pandas
 from rolf.experiments.database import open_experiment
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.log.replica import Replica, earlier_corrections
+from rolf.experiments.log.snapshot import dump
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.contract import Row, Snapshot, log_rows
+from rolf.experiments.storage.contract import log_rows
+from rolf.experiments.storage.rows import DECISION, Row, Snapshot
 
 ARMS = 6
 FEATURES = np.random.default_rng(0).standard_normal((ARMS, 3))
@@ -45,7 +47,7 @@ def accepted_reward(experiment: Experiment, reward: float) -> float:
 
 def decision_row(number: int) -> Row:
     """A decision for arm 1."""
-    return Row.decision(number, 5.0, 1, 0.5, 1, 1, True, 1, None)
+    return Row(0, DECISION, number, 5.0, 1, 0.5, 1, 1, True, clock_steps=1)
 
 
 def play(experiment: Experiment, rounds: int, seed: int = 0) -> list[Any]:
@@ -73,8 +75,7 @@ def roster_of(experiment: Experiment) -> Roster:
 
 def current_state(experiment: Experiment) -> Snapshot:
     """The state of an experiment in this process, to the last bit."""
-    experiment.synced.sync()
-    return experiment.synced.replica.dump()
+    return dump(experiment.synced.sync())
 
 
 def folded_state(experiment: Experiment, upto: int | None = None) -> Snapshot:
@@ -82,4 +83,4 @@ def folded_state(experiment: Experiment, upto: int | None = None) -> Snapshot:
     rows = list(log_rows(experiment.synced.store, experiment.record, 0, upto))
     replica = Replica(experiment.record, corrections=earlier_corrections(rows))
     replica.apply(rows)
-    return replica.dump()
+    return dump(replica)

@@ -10,16 +10,15 @@ import pytest
 import rolf
 from rolf.errors import DifferentExperiment, InvalidArgument, UnknownExperiment
 from rolf.experiments.database import list_experiments, open_experiment
-from rolf.experiments.storage.contract import (
-    CHANGE,
+from rolf.experiments.storage.contract import PART, import_name
+from rolf.experiments.storage.rows import (
     CORRECTION,
     DECISION,
     DEFAULT,
     HISTORY,
-    PART,
     REWARD,
+    ROSTER,
     Row,
-    import_name,
 )
 from rolf.testing.experiments import (
     create_experiment,
@@ -60,7 +59,7 @@ class LogContract:
         experiment = create_experiment(url, policy="ucb")
         store, id = experiment.synced.store, experiment.record.id
         one, two = decision_row(1), decision_row(2)
-        change = Row(0, CHANGE, 1, 5.0, features='{"retire": [0]}')
+        change = Row(0, ROSTER, 1, 5.0, details='{"retire": [0]}')
         assert store.append(id, [one, two, change]) == 3
         assert store.append(id, [one.rewarded(DEFAULT, 0.5, 6.0)]) == 4
         late = one.rewarded(REWARD, 1.5, 7.0, replaces_default=True)
@@ -83,8 +82,8 @@ class LogContract:
     def test_histories_and_corrections_have_places_of_their_own(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
         store, id = experiment.synced.store, experiment.record.id
-        change = Row(0, CHANGE, 1, 5.0, features='{"retire": [0]}')
-        history = Row(0, HISTORY, 1, 5.0, features="{}")
+        change = Row(0, ROSTER, 1, 5.0, details='{"retire": [0]}')
+        history = Row(0, HISTORY, 1, 5.0, details="{}")
         reward = decision_row(1).rewarded(REWARD, 1.5, 6.0)
         assert store.append(id, [decision_row(1), change, history, reward]) == 4
         assert store.append(id, [history]) is None
@@ -100,14 +99,14 @@ class LogContract:
             (CORRECTION, 2.5),
             (CORRECTION, 3.5),
         ]
-        assert (found[3].correction, found[3].details["was"]) == (2, 2.5)
+        assert (found[3].ordinal, found[3].parsed["was"]) == (2, 2.5)
 
     def test_values_come_back_to_the_last_bit(self, url: str) -> None:
         experiment = create_experiment(url, policy="ucb")
         store, id = experiment.synced.store, experiment.record.id
         numbers = [1e-300, -1e99, 0.1 + 0.2, float(np.nextafter(1.0, 2.0)), 2.0**-1074, 0.0]
         rows = [
-            Row(0, DECISION, 2**53 - place, value, 5, 1 / 3, 4, 3, False, 3, 'ä"\\ \n{}', value)
+            Row(0, DECISION, 2**53 - place, value, 5, 1 / 3, 4, 3, False, 3, 2, 'ä"\\ \n{}', value)
             for place, value in enumerate(numbers)
         ]
         assert store.append(id, rows) == len(rows)

@@ -47,7 +47,7 @@ from rolf.errors import (
 )
 from rolf.experiments.database import list_experiments, open_experiment
 from rolf.experiments.log import synced as live
-from rolf.experiments.storage.contract import CHANGE, DECISION, DEFAULT, REWARD, Snapshot
+from rolf.experiments.storage.rows import DECISION, DEFAULT, REWARD, ROSTER, Snapshot
 from rolf.testing.experiments import (
     ARMS,
     FEATURES,
@@ -339,5 +339,5 @@ class StorageContract(LogContract):
         two.add_arms([[2.0, 1.0, 3.0]])
         assert one.ask().arm == ARMS + 2
         assert current_state(one) == folded_state(two)
-        changes = [row for row in rows_of(one) if row.kind == CHANGE]
+        changes = [row for row in rows_of(one) if row.kind == ROSTER]
         assert [row.number for row in changes] == [1, 2, 3, 4]

@@ -12,7 +12,7 @@ from scipy import stats
 import rolf
 from rolf.errors import InvalidArgument
 from rolf.experiments.log.replica import Replica
-from rolf.experiments.storage.contract import DECISION
+from rolf.experiments.storage.rows import DECISION
 from rolf.policies.core.rounds import Round
 from rolf.policies.state.arrays import copied
 from rolf.testing.experiments import rows_of

@@ -8,7 +8,7 @@ import pytest
 
 import rolf
 from rolf.errors import ExperimentError, InvalidArgument
-from rolf.experiments.storage.contract import HISTORY
+from rolf.experiments.storage.rows import HISTORY
 from rolf.policies.catalogue import CATALOG
 from rolf.testing.experiments import rows_of
 from rolf.testing.storage import (
@@ -144,8 +144,8 @@ def test_a_long_history_is_one_small_row(url):
     experiment.learn(arms, RNG.normal(100.0, 1.0, arms.size))
     (row,) = rows_of(experiment)
     assert (row.kind, row.number) == (HISTORY, 1)
-    assert len(row.features) < 1000
-    assert row.details["counts"] == pandas.Series(arms).value_counts().sort_index().tolist()
+    assert len(row.details) < 1000
+    assert row.parsed["counts"] == pandas.Series(arms).value_counts().sort_index().tolist()
     low, high = experiment.intervals().loc["a"]
     assert 99.9 < low < high < 100.1
 

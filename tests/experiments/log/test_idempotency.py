@@ -11,7 +11,7 @@ import pytest
 import rolf
 from rolf.errors import DifferentRequest, ExperimentPaused, InvalidArgument, UnknownExperiment
 from rolf.experiments.log import idempotency as requests
-from rolf.experiments.storage.contract import DECISION, REQUEST
+from rolf.experiments.storage.rows import DECISION, IDEMPOTENCY
 from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 from support.helpers import FEATURES, delete_decisions
@@ -36,7 +36,7 @@ def test_the_same_key_gives_the_same_decisions(kind):
         assert handle.ask_many(3, idempotency_key="c", available=[0, 1]) == several
     assert other.counts().asked == 5
     other.tell(one, 1.0)
-    assert [row.kind for row in rows_of(other)].count(REQUEST) == 3
+    assert [row.kind for row in rows_of(other)].count(IDEMPOTENCY) == 3
     assert current_state(other) == folded_state(other)
 
 
@@ -156,7 +156,7 @@ def test_processes_that_ask_at_the_same_time_get_the_same(kind):
     assert answers[0] == answers[1] == answers[2]
     with rolf.open_experiment(url, "one") as experiment:
         kinds = [row.kind for row in rows_of(experiment)]
-    assert kinds.count(DECISION) == kinds.count(REQUEST) == 40
+    assert kinds.count(DECISION) == kinds.count(IDEMPOTENCY) == 40
 
 
 @shared_stores
@@ -210,7 +210,7 @@ def test_a_paused_experiment_decides_nothing(kind):
         reopened.resume()
     assert not experiment.paused
     assert experiment.ask().id != waiting.id
-    assert [row.details for row in rows_of(experiment) if "paused" in (row.features or "")] == [
+    assert [row.parsed for row in rows_of(experiment) if "paused" in (row.details or "")] == [
         {"paused": True},
         {"paused": False},
     ]

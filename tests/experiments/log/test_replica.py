@@ -10,8 +10,10 @@ import pytest
 import rolf
 from rolf.experiments.log import synced as live
 from rolf.experiments.log.replica import Replica
+from rolf.experiments.log.rewards import give_default
+from rolf.experiments.log.snapshot import dump
 from rolf.experiments.storage import contract as base
-from rolf.experiments.storage.contract import DECISION, DEFAULT, REWARD
+from rolf.experiments.storage.rows import DECISION, DEFAULT, REWARD
 from rolf.policies.catalogue import CATALOG
 from rolf.policies.core.rounds import Round
 from rolf.policies.state.arrays import arrays
@@ -41,7 +43,7 @@ def test_every_policy_is_folded_exactly(name, kind, monkeypatch):
     waiting = experiment.ask_many(5, **round_features(experiment))
     before = folded_state(experiment)
     experiment.synced.sync()
-    assert experiment.synced.replica.dump() == before
+    assert dump(experiment.synced.replica) == before
     now += 2000.0
     experiment.status()
     late = [(waiting[0], 2.0), (waiting[3], -1.0)]
@@ -132,12 +134,12 @@ def test_a_default_reward_is_given_only_where_there_is_none(url):
     told, waiting, _ = experiment.ask_many(3)
     experiment.tell(told, 1.0)
     for _ in range(2):
-        experiment.synced.expire([1, 2], 0.5, 20.0)
+        give_default(experiment.synced, [1, 2], 0.5, 20.0)
     rewards = [row for row in rows_of(experiment) if row.kind != DECISION]
     assert [(row.kind, row.number) for row in rewards] == [(REWARD, 1), (DEFAULT, 2)]
     assert (rewards[1].reward, rewards[1].time) == (0.5, 20.0)
     experiment.tell(waiting, 2.0)
-    experiment.synced.expire([2], 0.5, 30.0)
+    give_default(experiment.synced, [2], 0.5, 30.0)
     assert len(rows_of(experiment)) == 6
 
 
@@ -212,11 +214,11 @@ def test_a_choice_changes_only_the_clock_and_the_waiting_decisions(name):
     play(experiment, 15)
     experiment.synced.sync()
     replica = experiment.synced.replica
-    before = replica.dump()
+    before = dump(replica)
     next_ones = range(replica.issued + 1, replica.issued + 4)
     with replica.ahead():
-        rows = replica.choose(next_ones, np.arange(ARMS), FEATURES, None, 0.0)
-    assert replica.dump() == before
+        rows = replica.decide(next_ones, Round(np.arange(ARMS), FEATURES), None, 0.0)
+    assert dump(replica) == before
     table = replica.policy.arms.features
     copies = {path: array.copy() for path, array in arrays(replica.state)}
     round = Round(np.arange(ARMS), table)

@@ -11,14 +11,14 @@ import rolf
 from rolf.errors import RolfWarning
 from rolf.experiments.log import synced as live
 from rolf.experiments.log.snapshot import FORMAT, seal, unseal
-from rolf.experiments.storage.contract import (
-    CHANGE,
+from rolf.experiments.storage.rows import (
     CORRECTION,
     DECISION,
     DEFAULT,
     HISTORY,
-    REQUEST,
+    IDEMPOTENCY,
     REWARD,
+    ROSTER,
 )
 from rolf.policies.state.arrays import pack, unpack
 from rolf.testing.experiments import rows_of
@@ -86,15 +86,15 @@ def unusable_data(data):
         changed(data, "issued", to=2),
         changed(data, "issued", to="x"),
         changed(data, "issued", to=2**60),
-        changed(data, "moments", "anchor", to="x"),
-        changed(data, "moments", "sums", 0, to=1e999),
+        changed(data, "totals", "anchor", to="x"),
+        changed(data, "totals", "sums", 0, to=1e999),
         changed(data, "arrays", "clock", to=pack(np.array([-1, 5]))),
         changed(data, "arrays", "belief.sums", to=pack(np.full(ARMS, np.nan))),
         changed(data, "row", to=[1, 1, 1.0]),
-        changed(data, "moments", "sums", to=[0.0]),
-        changed(data, "open", to=[["x", 1.0]]),
-        changed(data, "open", to=[pack(np.array([1, 2])), pack(np.array([1.0]))]),
-        changed(data, "open", to=[pack(np.array([1.5])), pack(np.array([1.0]))]),
+        changed(data, "totals", "sums", to=[0.0]),
+        changed(data, "pending", to=[["x", 1.0]]),
+        changed(data, "pending", to=[pack(np.array([1, 2])), pack(np.array([1.0]))]),
+        changed(data, "pending", to=[pack(np.array([1.5])), pack(np.array([1.0]))]),
         changed(data, "table", to="{}"),
     ):
         yield json.dumps(damaged)
@@ -146,7 +146,7 @@ def test_rows_of_every_kind_fit_a_snapshot(url):
         assert again.synced.store.snapshot(experiment.record.id) == snapshot
         assert current_state(again) == folded_state(experiment)
     kinds = {row.kind for row in rows_of(experiment)}
-    assert kinds == {REQUEST, DECISION, REWARD, DEFAULT, CHANGE, HISTORY, CORRECTION}
+    assert kinds == {IDEMPOTENCY, DECISION, REWARD, DEFAULT, ROSTER, HISTORY, CORRECTION}
 
 
 def test_a_zero_with_a_sign_is_a_zero(url):

@@ -12,7 +12,7 @@ import pytest
 import rolf
 from rolf.errors import ExperimentError, InvalidArgument, UnknownExperiment
 from rolf.experiments.status.pending import AT_A_TIME, LATEST, Pending, PendingDecision
-from rolf.experiments.storage.contract import DECISION, DEFAULT, REWARD
+from rolf.experiments.storage.rows import DECISION, DEFAULT, REWARD
 from rolf.experiments.transfer.backup import fill_experiment
 from rolf.testing.experiments import rows_of
 from rolf.testing.storage import (

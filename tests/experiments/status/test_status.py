@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import rolf
-from rolf.experiments.status.make import DRAWS, status_from
+from rolf.experiments.status.make import DRAWS, status_of
 from rolf.experiments.status.result import LEVEL
 from rolf.experiments.status.text import table
-from rolf.experiments.status.view import capture
-from rolf.experiments.storage.contract import REWARD
+from rolf.experiments.status.view import view_of
+from rolf.experiments.storage.rows import REWARD
 from rolf.policies.posterior_policy import PosteriorPolicy
 from rolf.policies.state.arrays import arrays
 from rolf.testing.experiments import rows_of
@@ -117,12 +117,12 @@ def test_a_status_is_of_the_moment_at_which_it_was_captured(name):
     features = round_features(experiment)
     play(experiment, 20)
     table = np.array(features["features"]) if features else None
-    view = capture(replica_of(experiment), table)
-    expected = status_from("one", capture(replica_of(experiment), table))
+    view = view_of(replica_of(experiment), table)
+    expected = status_of("one", view_of(replica_of(experiment), table))
     play(experiment, 20)
     experiment.retire_arms([0])
     experiment.add_arms(np.ones((1, len(FEATURES[0]))))
-    assert status_from("one", view) == expected
+    assert status_of("one", view) == expected
     assert experiment.status() != expected
 
 
@@ -131,9 +131,9 @@ def test_policies_without_a_posterior_have_that_of_rolf_bayes(name):
     experiment = create_experiment(make_url("memory"), policy=name)
     play(experiment, 40)
     experiment.status()  # the replica is in step with the log afterwards
-    moments = replica_of(experiment).moments
+    totals = replica_of(experiment).totals
     bayes = rolf.RoLFBayes(FEATURES, seed=0)
-    bayes.learn_totals(moments.counts, moments.sums, moments.squares, level=moments.anchor)
+    bayes.learn_totals(totals.counts, totals.sums, totals.squares, level=totals.anchor)
     experiment.retire_arms([1])
     arms = experiment.status().arms
     low, high = bayes.intervals(LEVEL).T
@@ -187,7 +187,7 @@ def test_nothing_of_the_size_of_arms_by_arms_is_copied(name):
     for reward in (0.0, 1.0):
         experiment.tell(experiment.ask(), reward)
     replica = replica_of(experiment)
-    view = capture(replica)
+    view = view_of(replica)
     assert view.features is replica.policy.arms.features
     parts = [view.estimates, *(view.totals or ())]
     if view.belief is not None:

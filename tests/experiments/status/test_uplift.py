@@ -11,11 +11,11 @@ import pytest
 import rolf
 from rolf.errors import InvalidArgument
 from rolf.estimators.posterior.mixture import known_posterior
-from rolf.experiments.status.make import status_from
+from rolf.experiments.status.make import status_of
 from rolf.experiments.status.result import LEVEL
 from rolf.experiments.status.timeline import Outcomes, timeline
 from rolf.experiments.status.uplift import _draws, _linear, logged_uplift
-from rolf.experiments.status.view import capture
+from rolf.experiments.status.view import view_of
 from rolf.testing.storage import ARMS, FEATURES, NAMED_FEATURES, create_experiment, round_features
 from support.stores import make_url
 
@@ -214,7 +214,7 @@ def test_a_timeline_without_decisions():
 
 def test_rows_after_the_captured_moment_do_not_count():
     experiment = played("ucb", *some_rewards(3, 40))
-    view = capture(experiment.synced.replica)
-    assert status_from("one", view).total_reward == experiment.status().total_reward
+    view = view_of(experiment.synced.replica)
+    assert status_of("one", view).total_reward == experiment.status().total_reward
     status = experiment.status(timeline=True)
     assert sum(period.rewards for period in status.timeline) == status.told == 40

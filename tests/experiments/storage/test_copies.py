@@ -22,7 +22,8 @@ from rolf.errors import (
     UnusableStorage,
 )
 from rolf.experiments.database import list_experiments
-from rolf.experiments.storage.contract import DECISION, PART, REWARD
+from rolf.experiments.storage.contract import PART
+from rolf.experiments.storage.rows import DECISION, REWARD
 from rolf.experiments.storage.sqlite import guard as sqlite_guard
 from rolf.experiments.transfer import backup as backup_module
 from rolf.testing.experiments import rows_of

@@ -99,13 +99,13 @@ def test_what_a_silent_server_has_shown_is_read_again(server):
             experiment.counts()
         assert experiment.synced.store.reconnects == attempt
         experiment.counts()
-        assert experiment.synced._reconnects == attempt
+        assert experiment.synced.reconnects == attempt
 
 
 def test_a_contended_ask_waits_once(server):
     experiment = create_experiment(server.url, "turn", policy="ucb", timeout=1.0)
     experiment.ask()
-    experiment.synced._contended = True
+    experiment.synced.contended = True
     start = time.monotonic()
     with server.silent(), pytest.raises(StorageUnavailable, match="no answer"):
         experiment.ask()

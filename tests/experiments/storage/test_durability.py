@@ -16,7 +16,8 @@ import pytest
 import rolf
 from rolf.errors import StorageError, StorageUnavailable
 from rolf.experiments.database import list_experiments
-from rolf.experiments.storage.contract import CHANGE, DECISION, REWARD, Row, log_rows
+from rolf.experiments.storage.contract import log_rows
+from rolf.experiments.storage.rows import DECISION, REWARD, ROSTER, Row
 from rolf.experiments.storage.sqlite import file as sqlite_file
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 from support.stores import postgres_url, quick_folder, start_server
@@ -70,7 +71,7 @@ def test_what_is_acknowledged_is_on_the_disk(contended, monkeypatch):
         two.tell_many([(each, 0.5) for each in batch])
         assert {number(each) for each in batch} <= set(disk.rows(REWARD))
     one.retire_arms([0])
-    assert set(disk.rows(CHANGE)) == {1}
+    assert set(disk.rows(ROSTER)) == {1}
     create_experiment(url, "another", policy="ucb")
     assert list_experiments(f"sqlite:///{disk.image}") == ["another", "one"]
 
@@ -105,7 +106,7 @@ def test_a_foreign_transaction_stops_nothing_but_the_log_it_has_locked():
     one, two = create_experiment(url, policy="ucb"), create_experiment(url, "two", policy="ucb")
     with psycopg.connect(url) as foreign:
         foreign.execute(
-            "INSERT INTO rolf_log SELECT %s, 1, 1, 1, 0, 0, 1, 0, 0, true, 1", (one.record.id,)
+            "INSERT INTO rolf_log SELECT %s, 1, 1, 1, 0, 0, 1, 0, 0, true, 1, 0", (one.record.id,)
         )
         start = time.monotonic()
         play(two, 3)
@@ -200,7 +201,7 @@ def add_unflushed_decision(url):
         tag, last = connection.execute(
             "WITH head AS (UPDATE rolf_heads SET last = last + 1 RETURNING last) "
             "INSERT INTO rolf_log SELECT experiment, head.last, kind, number + 1, time, arm, "
-            "probability, greedy, pseudo, matched, mark FROM rolf_log, head "
+            "probability, greedy, pseudo_action, matched, clock_steps, ordinal FROM rolf_log, head "
             "WHERE kind = 1 ORDER BY number DESC LIMIT 1 "
             "RETURNING (SELECT tag FROM rolf_experiments), number"
         ).fetchone()

@@ -123,7 +123,7 @@ def test_an_impossible_layout_is_refused(version, path):
         "UPDATE rolf_experiments SET features = '{\"feat'",
         "UPDATE rolf_experiments SET options = '[1]'",
         "UPDATE rolf_log SET arm = 77",
-        "UPDATE rolf_log SET kind = 4, features = 'x' WHERE kind = 2",
+        "UPDATE rolf_log SET kind = 4, details = 'x' WHERE kind = 2",
     ],
 )
 def test_senseless_rows_count_as_damage(damage, path):

@@ -14,7 +14,7 @@ import pytest
 from rolf.errors import InvalidArgument, RolfError
 from rolf.experiments.database import create
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.contract import REWARD, Row
+from rolf.experiments.storage.rows import DECISION, REWARD, Row
 from rolf.logs.log import read_log
 from rolf.testing.experiments import roster_of, rows_of
 from rolf.testing.storage import create_experiment, play, round_features
@@ -54,8 +54,8 @@ def test_every_column_of_the_log_is_exported(kind, tmp_path):
     """Also values that policies hardly ever produce."""
     url = f"memory://columns-{kind}"
     rows = [
-        Row.decision(1, 10.0, 1, 0.25, 2, 3, False, 1, None),
-        Row.decision(2, 11.5, 4, None, 4, 5, True, 3, None),
+        Row(0, DECISION, 1, 10.0, 1, 0.25, 2, 3, False, 1),
+        Row(0, DECISION, 2, 11.5, 4, None, 4, 5, True, 3),
     ]
     rows += [rows[0].rewarded(REWARD, 0.1 + 0.2, 12.25)]
     experiment = create(url, "one", Roster.read(FEATURES), policy="rolf-ridge", seed=4, rows=rows)

@@ -84,8 +84,8 @@ def test_a_context_is_stored_once_and_is_exact_after_a_restart(url, name):
             experiment.tell(decision, reward)
         tables.tell(other, reward)
     for row in rows_of(experiment):
-        assert json.loads(row.features).keys() == {"context"}
-        assert len(json.loads(row.features)["context"]) == 2
+        assert json.loads(row.details).keys() == {"context"}
+        assert len(json.loads(row.details)["context"]) == 2
     estimates = experiment.estimates(context=WHO)
     assert (estimates == tables.estimates(features=mapped(WHO.values()))).all()
     experiment.snapshot()

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.contract import (
-    CORRECTION,
-    DECISION,
-    DEFAULT,
-    REWARD,
-    Record,
-    Row,
-)
+from rolf.experiments.storage.rows import CORRECTION, DECISION, DEFAULT, REWARD, Record, Row
 from rolf.policies.core.rounds import Context
 
 
@@ -123,7 +115,7 @@ def _logged(
     history: History, record: Record, labels: list[Any], context: Context | None
 ) -> LoggedDecision:
     row, told, corrections = history
-    recorded: Any = None if row.features is None else json.loads(row.features)
+    recorded = row.parsed
     latest = corrections[-1] if corrections else told
     return LoggedDecision(
         id=record.decision_id(row.number),
@@ -135,16 +127,16 @@ def _logged(
         is_default=told is not None and told.kind == DEFAULT,
         corrections=[
             Correction(
-                each.details["was"], float(each.reward or 0.0), each.details["reason"], each.time
+                each.parsed["was"], float(each.reward or 0.0), each.parsed["reason"], each.time
             )
             for each in corrections
         ],
         context=(
             None if context is None else dict(zip(context.names, recorded["context"], strict=True))
         ),
-        features=recorded if context is None else None,
+        features=recorded.get("features"),
         greedy=labels[row.greedy],
-        pseudo_action=labels[row.pseudo],
+        pseudo_action=labels[row.pseudo_action],
         matched=bool(row.matched),
         asked_order=row.seq,
         told_order=told and told.seq,

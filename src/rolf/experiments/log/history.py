@@ -91,6 +91,14 @@ class Past(NamedTuple):
         rounds = History(*map(np.concatenate, zip(*kept, strict=True))) if whole else None
         return cls(ArmTotals(counts, sums, squares, level), rounds, uniform=True)
 
+    @classmethod
+    def from_totals(
+        cls, policy: Policy, counts: Any, sums: Any, squares: Any, level: float
+    ) -> Past:
+        """A history of which only totals per arm are known."""
+        totals = policy.checked_totals(counts, sums, squares, level)
+        return cls(totals, None, uniform=False)
+
     @property
     def size(self) -> int:
         return int(self.totals.counts.sum())

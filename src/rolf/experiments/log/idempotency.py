@@ -1,8 +1,8 @@
-"""Requests with a key: asking again with the same key gives the same decisions.
+"""Idempotency keys: asking again with the same key gives the same decisions.
 
 The row that names the decisions of a request is appended together with them. Its place in the log
-follows from the key, so that whoever asks with the same key at the same time, in another process,
-finds the place taken, and reads there what was decided.
+follows from the key, so that another process that asks with the same key at the same time finds the
+place taken, and reads there what was decided.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 from rolf.checks import MAX_KEY, is_text
 from rolf.errors import DifferentRequest, InvalidArgument, UnusableStorage
-from rolf.experiments.storage.contract import DECISION, REQUEST, Record, Row, Store, check_exists
+from rolf.experiments.storage.contract import Store, check_exists
+from rolf.experiments.storage.rows import DECISION, IDEMPOTENCY, Record, Row
 
 #: the numbers of requests start here, far above those of decisions
 FIRST = 2**62
@@ -43,7 +44,7 @@ class Request:
         """The first of the decisions that answer this request, and how many there are; None if it
         is new. ``taken``: the rows of requests at any of its numbers."""
         for number in self.numbers:
-            details = taken[number].details if number in taken else {}
+            details = taken[number].parsed if number in taken else {}
             if details.get("key") != self.key:
                 continue
             if details["arguments"] != self.arguments:
@@ -57,7 +58,7 @@ class Request:
         first, count = decisions[0], len(decisions)
         details = {"key": self.key, "arguments": self.arguments, "first": first.number}
         text = json.dumps({**details, "count": count})
-        return Row(0, REQUEST, self.numbers[0], first.time, features=text)
+        return Row(0, IDEMPOTENCY, self.numbers[0], first.time, details=text)
 
 
 Answer: TypeAlias = list[Row] | DifferentRequest

@@ -1,6 +1,6 @@
 """The state of an experiment in one process: its log, folded row by row.
 
-Nothing but rows of the log changes a replica, and everybody reads them in the same order. So
+Nothing but rows of the log changes a replica, and every process reads them in the same order. So
 replicas that have read equally far hold the same bits, and a snapshot equals a fold of the log.
 (Arrays that are large and follow from others are not saved but computed again, and then agree up
 to rounding.)
@@ -26,16 +26,15 @@ import numpy as np
 
 from rolf.errors import ExperimentError, RolfWarning, UnknownPolicy
 from rolf.experiments.log.history import Past
-from rolf.experiments.log.snapshot import Saved
-from rolf.experiments.log.totals import Moments
+from rolf.experiments.log.totals import RewardTotals
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.contract import (
-    CHANGE,
+from rolf.experiments.storage.rows import (
     CORRECTION,
     DECISION,
     HISTORY,
-    REQUEST,
+    IDEMPOTENCY,
     REWARD,
+    ROSTER,
     LogRow,
     Record,
     Row,
@@ -45,7 +44,7 @@ from rolf.policies.core.rounds import Round
 from rolf.policies.policy import Policy
 from rolf.policies.registry import policy_class
 from rolf.policies.state.arrays import find, remember
-from rolf.types import Choice, FloatArray, IntArray
+from rolf.types import Choice, FloatArray
 
 
 class Corrected(Exception):
@@ -61,16 +60,32 @@ def earlier_corrections(rows: Iterable[LogRow]) -> dict[int, Row]:
         if row[1] == CORRECTION:
             correction = Row(*row)
             since[correction.number] = correction
-            if correction.details["refold"]:
+            if correction.parsed["refold"]:
                 known |= since
                 since.clear()
     return known
 
 
-class Replica(Saved):
+class Replica:
     """What one process knows about an experiment.
 
-    ``corrections``: those that are known before the log is read, from ``earlier_corrections``.
+    Attributes:
+        record: how it was created.
+        roster: the arms.
+        policy: what is believed; ``state`` is its state, and ``whole`` whether a reward needs the
+            features that all arms had in its round.
+        last, last_row: the last row applied: its place in the log; its kind, number and time.
+        issued, changes, histories: the highest number of a decision, of a change of the roster, and
+            of a history.
+        asked, told, history: per arm, decisions, rewards told, and rounds from before.
+        past_sums: per arm, the sum of the rewards from before.
+        defaults: decisions that count with the default reward.
+        replaced: default rewards that gave way to real ones.
+        corrected: corrections of rewards.
+        requests: idempotency keys that were used.
+        sources: where histories came from, with their digests.
+        totals: of the rewards.
+        pending: number -> time of the decisions that may still get the default reward.
     """
 
     def __init__(
@@ -79,6 +94,8 @@ class Replica(Saved):
         roster: Roster | None = None,
         corrections: dict[int, Row] | None = None,
     ) -> None:
+        """``corrections``: those that are known before the log is read, from
+        ``earlier_corrections``."""
         self.record = record
         self._corrections = corrections or {}
         self.roster = roster or Roster.loads(record.features)
@@ -88,11 +105,19 @@ class Replica(Saved):
         self.asked, self.told, self.history = [0] * arms, [0] * arms, [0] * arms
         self.past_sums = [0.0] * arms
         self.defaults = self.replaced = self.corrected = self.requests = 0
-        self.sources, self.moments = {}, Moments(arms)
-        self.pending, self._pending_heap, self._last_row = {}, [], []
+        self.sources: dict[str, str] = {}
+        self.totals = RewardTotals(arms)
+        self.pending: dict[int, float] = {}
+        self.last_row: list[Any] = []
+        self._oldest: list[tuple[float, int]] = []  # a heap; some are no longer pending
         self._philox = np.random.Philox(key=record.seed)
         self._rng = np.random.Generator(self._philox)
         self._philox_start = self._philox.state
+
+    def restore(self, last: int, pending: dict[int, float]) -> None:
+        """Go on after this row, with these decisions pending."""
+        self.last, self.pending = last, pending
+        self._oldest = sorted((time, number) for number, time in pending.items())
 
     def _reset_policy(self) -> None:
         """Start over with a policy without experience, for the current roster."""
@@ -101,6 +126,7 @@ class Replica(Saved):
             warnings.simplefilter("ignore", RolfWarning)  # shown when the experiment was created
             cls = self._policy_class(options)
             self.policy: Policy = cls(self.roster.arms.features, seed=0, **options)
+        self.policy.arms = self.roster.arms  # by their names
         self.state = self.policy.state
         self.whole = self.policy.whole
 
@@ -128,22 +154,22 @@ class Replica(Saved):
                 raise ValueError(f"row {seq} follows row {self.last}")
             if kind == CORRECTION and self._calls_for_fold(Row(*row)):
                 raise Corrected  # before anything changes: folding the log may fail
-            self.last, self._last_row = seq, [kind, row[2], float(row[3])]
+            self.last, self.last_row = seq, [kind, row[2], float(row[3])]
             if kind == DECISION:
                 self._apply_decision(row)
-            elif kind == CHANGE:
+            elif kind == ROSTER:
                 self._apply_change(Row(*row))
             elif kind == HISTORY:
                 self._apply_history(Row(*row))
             elif kind == CORRECTION:
                 self._apply_correction(Row(*row))
-            elif kind == REQUEST:
+            elif kind == IDEMPOTENCY:
                 self.requests += 1
             else:
                 self._apply_reward(row)
 
     def _apply_decision(self, row: LogRow) -> None:
-        (_, _, number, time, arm, _, _, _, _, clock_steps, _, _) = row
+        (_, _, number, time, arm, _, _, _, _, clock_steps, _, _, _) = row
         clock = self.state.clock
         if clock_steps == 1:  # as usual
             clock[0] += 1
@@ -156,23 +182,23 @@ class Replica(Saved):
             self.issued = number
         if self.record.reward_after is not None:
             self.pending[number] = time
-            heapq.heappush(self._pending_heap, (time, number))
+            heapq.heappush(self._oldest, (time, number))
 
     def _apply_reward(self, row: LogRow) -> None:
-        (_, kind, number, _, arm, chance, greedy, pseudo, matched, replaces, features, reward) = row
+        _, kind, number, _, arm, chance, greedy, pseudo, matched, _, replaces, details, reward = row
         policy = self.policy
         probability = math.nan if chance is None else chance
         choice = Choice(arm, probability, greedy, pseudo, bool(matched))
-        x = self._features_of(arm, features)
+        x = self._features_of(arm, details and json.loads(details))
         reward = float(reward)  # whatever the database returns: compiled code tells the two apart
         if kind == REWARD and number in self._corrections:
             reward = float(self._corrections[number].reward or 0.0)
-        self.moments.add(arm, reward)
+        self.totals.add(arm, reward)
         if replaces:
             default_reward = self.record.default_reward or 0.0
             self.defaults -= 1
             self.replaced += 1
-            self.moments.add(arm, default_reward, -1.0)
+            self.totals.add(arm, default_reward, -1.0)
             self._exchange(choice, x, default_reward, reward)
         else:
             policy.observe(choice, x, reward)
@@ -183,34 +209,33 @@ class Replica(Saved):
             self.defaults += 1
 
     def _calls_for_fold(self, row: Row) -> bool:
-        return bool(row.details["refold"]) and not self._is_known(row)
+        return bool(row.parsed["refold"]) and not self._is_known(row)
 
     def _is_known(self, row: Row) -> bool:
         """Whether the decision has had this reward, or a later one, from the start."""
         earlier = self._corrections.get(row.number)
-        return earlier is not None and row.correction <= earlier.correction
+        return earlier is not None and row.ordinal <= earlier.ordinal
 
     def _apply_correction(self, row: Row) -> None:
         self.corrected += 1
         if self._is_known(row):
             return
-        details = row.details
+        details = row.parsed
         wrong, right = float(details["was"]), float(row.reward or 0.0)
         probability = math.nan if row.probability is None else row.probability
-        choice = Choice(row.arm, probability, row.greedy, row.pseudo, bool(row.matched))
-        self.moments.add(row.arm, right)
-        self.moments.add(row.arm, wrong, -1.0)
-        self._exchange(choice, self._features_of(row.arm, details["features"]), wrong, right)
+        choice = Choice(row.arm, probability, row.greedy, row.pseudo_action, bool(row.matched))
+        self.totals.add(row.arm, right)
+        self.totals.add(row.arm, wrong, -1.0)
+        self._exchange(choice, self._features_of(row.arm, details["round"]), wrong, right)
 
-    def _features_of(self, arm: int, features: str | None) -> FloatArray:
+    def _features_of(self, arm: int, recorded: dict[str, Any] | None) -> FloatArray:
         """What was kept of the features of a decision, which has them where they vary."""
         policy = self.policy
-        if features is None:
+        if not recorded:
             row: FloatArray = policy.arms.features[arm]
             return row
-        recorded = json.loads(features)
         if policy.context is None:
-            return np.ravel(recorded)
+            return np.ravel(recorded["features"])
         rows = policy.arms.features if self.whole else policy.arms.features[[arm]]
         table = policy.context.of_all(rows, np.array(recorded["context"]))
         return policy.keep(table, arm if self.whole else 0)
@@ -230,13 +255,13 @@ class Replica(Saved):
 
     def must_refold(self, wrong: float, right: float) -> bool:
         """Whether a correction is exact only if all rewards are taken in again."""
-        return self.policy.sequential or not self.moments.can_take_off(wrong, right)
+        return self.policy.sequential or not self.totals.can_take_off(wrong, right)
 
     def _apply_history(self, row: Row) -> None:
-        details = row.details
+        details = row.parsed
         past = Past.loads(details, self.roster.arms.count)
         past.teach(self.policy)
-        self.moments.add_totals(past.totals)
+        self.totals.add_totals(past.totals)
         played = past.totals.counts.astype(int).tolist()
         self.history = [known + more for known, more in zip(self.history, played, strict=True)]
         self.past_sums = (np.array(self.past_sums) + past.totals.plain_sums).tolist()
@@ -245,7 +270,7 @@ class Replica(Saved):
             self.sources[details["source"]] = details["digest"]
 
     def _apply_change(self, row: Row) -> None:
-        change = json.loads(row.features or "")  # a change of nothing is damage
+        change = json.loads(row.details or "")  # a change of nothing is damage
         self.changes = max(self.changes, row.number)
         self.roster = self.roster.changed(change)
         added = self.roster.arms.count - len(self.asked)
@@ -253,7 +278,7 @@ class Replica(Saved):
         self.told += [0] * added
         self.history += [0] * added
         self.past_sums += [0.0] * added
-        self.moments.extend(added)
+        self.totals.extend(added)
         if "add" in change or "update" in change:
             self._carry_over_totals()
 
@@ -268,11 +293,12 @@ class Replica(Saved):
         self.policy.recompute()
 
     def due(self, before: float, most: int) -> list[int]:
-        """Decisions made by this time that may get the default reward: the oldest, so many.
+        """Decisions made by this time that are due for the default reward: up to ``most``, the
+        oldest first.
 
         They stay due until their reward is read from the log.
         """
-        heap = self._pending_heap
+        heap = self._oldest
         due: list[tuple[float, int]] = []
         while heap and len(due) < most and heap[0][0] <= before:
             entry = heapq.heappop(heap)
@@ -295,12 +321,18 @@ class Replica(Saved):
             state.clock[:] = clock
             state.pending[:] = pending
 
-    def choose(
+    def details_of(self, features: FloatArray, context: Any) -> str | None:
+        """What a decision has to record of its round: the context, or the features if they vary."""
+        policy = self.policy
+        if policy.context is not None:
+            return json.dumps({"context": policy.context.vector(context).tolist()})
+        return json.dumps({"features": features.tolist()}) if policy.varying else None
+
+    def decide(
         self,
         numbers: Iterable[int],
-        available: IntArray,
-        features: FloatArray,
-        features_json: str | None,
+        round: Round,
+        details: str | None,
         time: float,
         distinct: bool = False,
     ) -> list[Row]:
@@ -312,23 +344,25 @@ class Replica(Saved):
         rows = []
         for number in numbers:
             before = state.clock.copy()
-            choice, chance = policy.decide(Round(available, features), self._generator(number))
+            choice, chance = policy.decide(round, self._generator(number))
             if callable(chance):
                 chance = chance()
             if distinct:
-                available = available[available != choice.arm]
+                round = round._replace(available=round.available[round.available != choice.arm])
             steps = enumerate(state.clock - before)
             rows.append(
-                Row.decision(
+                Row(
+                    seq=0,
+                    kind=DECISION,
                     number=number,
                     time=time,
                     arm=int(choice.arm),
                     probability=None if math.isnan(chance) else float(chance),
                     greedy=int(choice.greedy),
-                    pseudo=int(choice.pseudo),
+                    pseudo_action=int(choice.pseudo),
                     matched=bool(choice.matched),
                     clock_steps=sum(int(step) << entry for entry, step in steps),
-                    features=features_json,
+                    details=details,
                 )
             )
         return rows

@@ -1,4 +1,4 @@
-"""Count, sum and sum of squares of every arm's rewards."""
+"""Count, sum and sum of squares of the rewards per arm."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rolf.estimators.contract import ArmTotals
 LARGEST_MISTAKE = 1e6
 
 
-class Moments:
-    """Of every arm's rewards, relative to the first reward."""
+class RewardTotals:
+    """Counts, sums and sums of squares per arm, of rewards less the first one."""
 
     def __init__(self, arms: int) -> None:
         self.anchor: float | None = None

@@ -19,12 +19,14 @@ from rolf.experiments.status.uplift import (
     make_uplift,
     posterior_uplift,
 )
-from rolf.experiments.status.view import View, clicks_in
+from rolf.experiments.status.view import View, clicks_in, view_of
 from rolf.policies.catalogue import DEFAULT_POLICY
 from rolf.policies.registry import policy_class
 from rolf.types import FloatArray, IntArray
 
-#: draws for the chances of being best
+__all__ = ["status_of", "view_of"]
+
+#: draws for the probabilities of being best
 DRAWS = 10_000
 
 #: rewards, all 0 or 1, from which they are taken to be clicks
@@ -51,7 +53,7 @@ def _model_of(view: View) -> tuple[str | None, list[str]]:
     return model, []
 
 
-def status_from(
+def status_of(
     name: str,
     view: View,
     control: Any = None,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from rolf.checks import whole
-from rolf.experiments.parts import Part
-from rolf.experiments.storage.contract import DECISION, DEFAULT, REWARD, Row, check_exists
+from rolf.experiments.storage.contract import Store, check_exists
+from rolf.experiments.storage.rows import DECISION, DEFAULT, REWARD, Record, Row
 
 #: decisions that are looked at, and how many of them at a time
 LATEST, AT_A_TIME = 1_000, 100
@@ -44,43 +43,42 @@ class Pending(NamedTuple):
     looked_at: int
 
 
-class PendingDecisions(Part):
-    """The part of an experiment that knows which decisions have no reward."""
+def find_pending(
+    store: Store,
+    record: Record,
+    last: int,
+    issued: int,
+    labels: Sequence[Any],
+    total: int,
+    limit: int,
+) -> Pending:
+    """The latest pending decisions of an experiment, as of the row ``last`` of its log.
 
-    def pending(self, limit: int = 100) -> Pending:
-        """The latest decisions without a reward, not even the default one, the latest first.
+    ``issued`` is the number of the latest decision, ``total`` how many are pending.
+    """
+    wanted, looked_at = min(limit, total), 0
+    decisions: list[PendingDecision] = []
+    numbers = range(issued, max(issued - LATEST, 0), -1)
+    while len(decisions) < wanted and looked_at < len(numbers):
+        part = numbers[looked_at : looked_at + AT_A_TIME]
+        found = _unrewarded(store, record, part, last)[: wanted - len(decisions)]
+        decisions += [
+            PendingDecision(
+                record.decision_id(row.number), labels[row.arm], row.probability, row.time
+            )
+            for row in found
+        ]
+        full = len(decisions) == wanted
+        looked_at = numbers.index(found[-1].number) + 1 if full else looked_at + len(part)
+    return Pending(decisions, total, looked_at)
 
-        However long the log is, only the latest 1,000 decisions are looked at.
 
-        Args:
-            limit: how many to list; at most 1,000.
-        """
-        limit = whole("limit", limit, 1, LATEST)
-        with self.current() as replica:
-            last, issued, labels = replica.last, replica.issued, replica.roster.arms.labels
-            total = sum(replica.asked) - sum(replica.told) - replica.defaults
-        wanted, looked_at = min(limit, total), 0
-        decisions: list[PendingDecision] = []
-        numbers = range(issued, max(issued - LATEST, 0), -1)
-        while len(decisions) < wanted and looked_at < len(numbers):
-            part = numbers[looked_at : looked_at + AT_A_TIME]
-            found = self._unrewarded(part, last)[: wanted - len(decisions)]
-            decisions += [
-                PendingDecision(
-                    self._record.decision_id(row.number), labels[row.arm], row.probability, row.time
-                )
-                for row in found
-            ]
-            full = len(decisions) == wanted
-            looked_at = numbers.index(found[-1].number) + 1 if full else looked_at + len(part)
-        return Pending(decisions, total, looked_at)
-
-    def _unrewarded(self, numbers: Sequence[int], upto: int) -> list[Row]:
-        """The decisions that had no reward when the log ended with this row, the latest first."""
-        rows = [Row(*values) for values in self.synced.store.find(self._record.id, numbers)]
-        if not rows:
-            check_exists(self.synced.store, self._record)
-        rows = [row for row in rows if row.seq <= upto]
-        rewarded = {row.number for row in rows if row.kind in (REWARD, DEFAULT)}
-        found = [row for row in rows if row.kind == DECISION and row.number not in rewarded]
-        return sorted(found, key=lambda row: -row.number)
+def _unrewarded(store: Store, record: Record, numbers: Sequence[int], upto: int) -> list[Row]:
+    """The decisions that had no reward when the log ended with this row, the latest first."""
+    rows = [Row(*values) for values in store.find(record.id, numbers)]
+    if not rows:
+        check_exists(store, record)
+    rows = [row for row in rows if row.seq <= upto]
+    rewarded = {row.number for row in rows if row.kind in (REWARD, DEFAULT)}
+    found = [row for row in rows if row.kind == DECISION and row.number not in rewarded]
+    return sorted(found, key=lambda row: -row.number)

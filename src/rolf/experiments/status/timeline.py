@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.contract import CHANGE, DECISION, LogRow, Row
+from rolf.experiments.storage.rows import DECISION, ROSTER, LogRow, Row
 from rolf.types import FloatArray, IntArray
 
 #: at most so many periods, of at least so many decisions
@@ -60,8 +60,8 @@ def read_outcomes(roster: Roster, rows: Iterable[LogRow]) -> Outcomes:
         if row.kind == DECISION:
             chance = math.nan if row.probability is None else row.probability
             decisions[row.number] = [row.time, row.arm, chance, math.nan, active]
-        elif row.kind == CHANGE:
-            roster = roster.changed(row.details)
+        elif row.kind == ROSTER:
+            roster = roster.changed(row.parsed)
             active = len(roster.positions)
         elif row.number in decisions and row.reward is not None:
             decisions[row.number][3] = float(row.reward)

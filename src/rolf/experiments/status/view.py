@@ -10,7 +10,7 @@ import numpy as np
 
 from rolf.estimators.contract import ArmTotals
 from rolf.experiments.log.replica import Replica
-from rolf.experiments.log.totals import Moments
+from rolf.experiments.log.totals import RewardTotals
 from rolf.experiments.roster import Roster
 from rolf.policies.core.parts import means
 from rolf.policies.posterior_policy import PosteriorPolicy
@@ -52,10 +52,10 @@ class View:
     sums: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
-def capture(replica: Replica, features: Any = None) -> View:
+def view_of(replica: Replica, features: Any = None) -> View:
     """Copy from a replica what its status needs: O(K) numbers per component, and no more."""
-    policy, moments = replica.policy, replica.moments
-    counts = np.array(moments.counts) - np.array(replica.history)
+    policy, totals = replica.policy, replica.totals
+    counts = np.array(totals.counts) - np.array(replica.history)
     view = View(
         policy=replica.record.policy,
         options=dict(policy.options),
@@ -64,10 +64,10 @@ def capture(replica: Replica, features: Any = None) -> View:
         told=list(replica.told),
         history=list(replica.history),
         defaults=replica.defaults,
-        totals=_totals(moments),
+        totals=_totals(totals),
         counts=counts,
-        sums=np.array(moments.sums)
-        + (moments.anchor or 0.0) * np.array(moments.counts)
+        sums=np.array(totals.sums)
+        + (totals.anchor or 0.0) * np.array(totals.counts)
         - np.array(replica.past_sums),
     )
     if policy.varying and features is None:
@@ -83,13 +83,13 @@ def capture(replica: Replica, features: Any = None) -> View:
     )
 
 
-def _totals(moments: Moments) -> ArmTotals | None:
+def _totals(totals: RewardTotals) -> ArmTotals | None:
     """The rewards of every arm; None if there are none, or if their squares are too large."""
-    if moments.anchor is None:
+    if totals.anchor is None:
         return None
-    counts, sums, squares = np.array([moments.counts, moments.sums, moments.squares])
-    largest = max(abs(moments.anchor), math.sqrt(np.abs(squares).max()))
-    return ArmTotals(counts, sums, squares, moments.anchor) if largest <= LARGEST else None
+    counts, sums, squares = np.array([totals.counts, totals.sums, totals.squares])
+    largest = max(abs(totals.anchor), math.sqrt(np.abs(squares).max()))
+    return ArmTotals(counts, sums, squares, totals.anchor) if largest <= LARGEST else None
 
 
 def clicks_in(totals: ArmTotals | None) -> int:

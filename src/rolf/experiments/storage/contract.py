@@ -1,21 +1,21 @@
 """What every store promises.
 
 An experiment is a record, a log and a snapshot. The log is the truth: rows are added at its end
-and never changed, and everybody sees them in the same order, numbered 1, 2, 3 and so on. For each
-decision it holds
+and never changed, and all processes see them in the same order, numbered 1, 2, 3 and so on. For
+each decision it holds
 
 * the decision: its number, the arm and everything that the update will need;
 * its reward: a copy of the decision with the reward and the time it came, so that a reader
-  never has to look back. A late reward follows the default reward that it replaces.
-
+  never has to look back. A late reward follows the default reward that it replaces;
 * corrections of its reward, if there are any: copies of the reward, each with the reward that
   takes the place of the one before it, which it names together with the reason.
 
-Three more kinds of rows change the experiment (its arms, or whether it is paused), hold rewards
-from before it, and name the decisions that answered a request with a key. No two rows of a log
-share a place (``Row.place``): a number belongs to one decision, and a decision gets one reward, at
-most one more in place of the default, and one first correction, one second and so on; a request is
-answered once. That is what makes it safe to append without having read what others wrote last.
+Three more kinds of rows change the roster (the arms, or whether the experiment is paused), hold
+rewards from before it, and name the decisions that were made for an idempotency key. No two rows
+of a log share a place (``Row.place``): a number belongs to one decision, and a decision gets one
+reward, at most one more in place of the default, and one first correction, one second and so on;
+an idempotency key is used once. That is what makes it safe to append without having read what
+others wrote last.
 
 A store is four operations on logs (``append``, ``settle``, ``read``, ``find``), and the keeping
 of records, snapshots and API keys. Tests for every store are in ``rolf.testing.storage``.
@@ -23,28 +23,22 @@ of records, snapshots and API keys. Tests for every store are in ``rolf.testing.
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeAlias
 
 from rolf.errors import StorageError, StorageUnavailable, UnknownExperiment, UnusableStorage
-
-REQUEST, DECISION, REWARD, DEFAULT, CHANGE, HISTORY, CORRECTION = 0, 1, 2, 3, 4, 5, 6
-
-#: kinds of rows that belong to no decision, and have numbers of their own
-APART = (CHANGE, HISTORY)
+from rolf.experiments.storage.rows import Key, LogRow, Record, Row, Snapshot
 
 #: version of the table layout
-SCHEMA = 5
+SCHEMA = 1
 
 #: rows that are read or added at a time: no lock is held for longer than this takes
 PART = 1_000
 
-#: characters of features that are added at a time
+#: characters of details that are added at a time
 MAX_TEXT = 1_000_000
 
 #: names of experiments that are not there yet: an import fills them, and renames them at the end
@@ -52,153 +46,6 @@ HIDDEN = " "
 
 #: seconds after which an import or a backup that has not ended counts as abandoned
 ABANDONED = 86_400.0
-
-#: a row as read from the log: a ``Row``, or a plain tuple in its order
-LogRow: TypeAlias = tuple[Any, ...]
-
-
-class Row(NamedTuple):
-    """A row of the log, column by column. Arms are positions; ``features`` is JSON.
-
-    The column ``mark`` means one thing for decisions, one for rewards and one for corrections:
-    read it as ``clock_steps``, ``replaces_default`` or ``correction``. ``features`` also holds
-    what a change, a history, a correction or a request is about.
-    """
-
-    seq: int
-    kind: int
-    number: int  # of the decision, the change, the history or the request
-    time: float
-    arm: int = 0
-    probability: float | None = None
-    greedy: int = 0
-    pseudo: int = 0
-    matched: bool = True
-    mark: int = 0
-    #: if they vary: of all arms for a decision; for a reward of its arm, unless it needs all; or of
-    #: both the context
-    features: str | None = None
-    reward: float | None = None
-
-    @property
-    def clock_steps(self) -> int:
-        """Of a decision: which entries of the policy's clock it advanced, as bits."""
-        return self.mark
-
-    @property
-    def replaces_default(self) -> bool:
-        """Of a reward: whether a default reward was recorded before it."""
-        return bool(self.mark)
-
-    @property
-    def correction(self) -> int:
-        """Of a correction: which one of its decision this is, from 1."""
-        return self.mark
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """What a change, a history, a correction or a request is about; of a correction, for
-        instance, the reward that it replaces, ``was``, and the ``reason``."""
-        details: dict[str, Any] = json.loads(self.features or "{}")
-        return details
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """What no other row of the log may have: its number, and what it is to that number."""
-        if self.kind == REWARD and self.mark:
-            return self.number, DEFAULT  # as the default reward had the place of the reward
-        if self.kind == CORRECTION:
-            return self.number, CORRECTION + self.mark
-        return self.number, REWARD if self.kind == DEFAULT else self.kind
-
-    @classmethod
-    def decision(
-        cls,
-        number: int,
-        time: float,
-        arm: int,
-        probability: float | None,
-        greedy: int,
-        pseudo: int,
-        matched: bool,
-        clock_steps: int,
-        features: str | None,
-    ) -> Row:
-        fixed = (arm, probability, greedy, pseudo, matched)
-        return cls(0, DECISION, number, time, *fixed, clock_steps, features)
-
-    def rewarded(
-        self,
-        kind: int,
-        reward: float,
-        time: float,
-        *,
-        replaces_default: bool = False,
-        whole: bool = False,
-    ) -> Row:
-        """The row that records a reward of this decision; ``whole``: with all arms' features."""
-        features = self.features
-        if features and features.startswith("[") and not whole:
-            features = json.dumps(json.loads(features)[self.arm])
-        chosen = self[4:9]  # the arm, its probability, and how it came to be chosen
-        return Row(0, kind, self.number, time, *chosen, int(replaces_default), features, reward)
-
-    def corrected(self, reward: float, reason: str, time: float, *, refold: bool) -> Row:
-        """The row that puts another reward in the place of this one, a reward or its correction.
-
-        ``refold``: whether the state must be computed from the whole log again.
-        """
-        features, count = self.features, 1
-        if self.kind == CORRECTION:
-            features, count = self.details["features"], self.correction + 1
-        details = {"was": self.reward, "reason": reason, "refold": refold, "features": features}
-        text = json.dumps(details)
-        return Row(0, CORRECTION, self.number, time, *self[4:9], count, text, reward)
-
-
-COLUMNS = ", ".join(Row._fields)
-
-
-class Record(NamedTuple):
-    """How an experiment was created."""
-
-    id: int
-    name: str
-    tag: str  # the ids of its decisions start with it
-    policy: str
-    options: str  # JSON
-    features: str  # JSON: the roster of arms at the start
-    seed: int
-    default_reward: float | None
-    reward_after: float | None
-    created: float
-
-    def decision_id(self, number: int) -> str:
-        """The id of a decision of this experiment."""
-        return f"{self.tag}-{number}"
-
-
-FIELDS = ", ".join(Record._fields)
-
-
-class Snapshot(NamedTuple):
-    """The state after all rows up to ``upto``."""
-
-    upto: int
-    version: str
-    state: str
-
-
-class Key(NamedTuple):
-    """An API key of the service, without its secret."""
-
-    id: str
-    digest: str  # SHA-256 of the secret
-    scope: str
-    experiment: str | None  # the only one it is for
-    note: str  # what it is for, in the words of whoever made it
-    created: float
-    revoked: float | None = None
 
 
 class Reconnected(StorageUnavailable):
@@ -214,14 +61,10 @@ class Store(ABC):
     Every method raises errors of ``rolf.errors`` only. Several threads may share a store.
     """
 
-    @property
-    def reconnects(self) -> int:
-        """How many times a lost connection was restored: rows read before may be gone."""
-        return 0
-
-    def now(self) -> float:
-        """Seconds since 1970, by the database's clock."""
-        return time.time()
+    #: how many times a lost connection was restored: rows read before may be gone
+    reconnects: int = 0
+    #: seconds since 1970, by the database's clock
+    now: Callable[[], float] = staticmethod(time.time)
 
     # --- logs ---
 
@@ -235,9 +78,10 @@ class Store(ABC):
         """
 
     @contextmanager
-    def turn(self, experiment: int, after: int) -> Iterator[list[LogRow]]:
-        """What ``read`` gives, once others have appended what they are about to: a store may let
-        those who read in order to append take turns, which saves attempts. Nothing depends on it.
+    def lock(self, experiment: int, after: int) -> Iterator[list[LogRow]]:
+        """What ``read`` gives, once others have appended what they are about to: a store may lock
+        the log for one process at a time that reads in order to append, which saves attempts.
+        Nothing depends on it.
         """
         yield self.read(experiment, after)
 
@@ -253,8 +97,8 @@ class Store(ABC):
 
     @abstractmethod
     def find(self, experiment: int, numbers: Sequence[int]) -> list[LogRow]:
-        """All rows of decisions, or of requests, with these numbers: decisions, rewards and
-        corrections, or requests."""
+        """All rows of decisions, or of idempotency keys, with these numbers: decisions, rewards and
+        corrections, or idempotency keys."""
 
     # --- records ---
 
@@ -338,7 +182,7 @@ def log_rows(
 
 
 def part_size(characters: float) -> int:
-    """How many rows with so many characters of features, on average, are added at a time."""
+    """How many rows, with this many characters of details on average, are added at a time."""
     return max(1, min(PART, int(MAX_TEXT / max(characters, 1.0))))
 
 

@@ -6,17 +6,9 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from rolf.errors import UnknownExperiment
-from rolf.experiments.storage.contract import (
-    APART,
-    HIDDEN,
-    PART,
-    LogRow,
-    Record,
-    Row,
-    Snapshot,
-    Store,
-)
+from rolf.experiments.storage.contract import HIDDEN, PART, Store
 from rolf.experiments.storage.forks import take_part
+from rolf.experiments.storage.rows import APART, LogRow, Record, Row, Snapshot
 
 
 class _Experiment:

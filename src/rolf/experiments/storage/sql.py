@@ -7,19 +7,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
-from rolf.experiments.storage.contract import (
-    ABANDONED,
-    COLUMNS,
-    FIELDS,
-    HIDDEN,
-    PART,
-    Key,
-    LogRow,
-    Record,
-    Snapshot,
-    Store,
-    import_began,
-)
+from rolf.experiments.storage.contract import ABANDONED, HIDDEN, PART, Store, import_began
+from rolf.experiments.storage.rows import COLUMNS, FIELDS, Key, LogRow, Record, Snapshot
 
 T = TypeVar("T")
 

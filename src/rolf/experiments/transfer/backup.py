@@ -6,14 +6,16 @@ is read it is consistent, however much is written meanwhile.
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from rolf.errors import (
     DifferentExperiment,
@@ -25,17 +27,15 @@ from rolf.errors import (
 from rolf.experiments.storage.contract import (
     ABANDONED,
     PART,
-    LogRow,
-    Record,
-    Row,
-    Snapshot,
     Store,
     import_name,
     log_rows,
     part_size,
 )
+from rolf.experiments.storage.rows import LogRow, Record, Row, Snapshot
 from rolf.experiments.storage.sqlite.store import SQLiteStore
-from rolf.experiments.storage.urls import connect, connect_existing
+from rolf.experiments.storage.urls import connect_existing
+from rolf.experiments.transfer.conversion import Conversion
 from rolf.progress import Progress, progress_bar
 from rolf.tables.durable import sync_folder
 
@@ -43,43 +43,36 @@ from rolf.tables.durable import sync_folder
 BACKUP_TIMEOUT = 30.0
 
 
-def backup(
-    url: str, path: str | Path, names: Sequence[str] | None = None, *, progress: Progress = None
-) -> list[str]:
-    """Write experiments, all by default, to a new file while they are in use; returns their names.
-
-    Args:
-        url: of the database.
-        path: of the backup, a SQLite database of its own, which ``restore`` reads.
-        names: of the experiments.
-        progress: whether to show a progress bar; by default only on a terminal.
-    """
-    store = connect_existing(url)
-    if store is None:
-        raise UnknownExperiment("there is no database to back up")
-    with closing(store):
-        return back_up(store, path, names, progress=progress)
-
-
-def restore(
-    path: str | Path, url: str, names: Sequence[str] | None = None, *, progress: Progress = None
+def restore_into(
+    target: Store,
+    path: str | Path,
+    names: Sequence[str] | None = None,
+    *,
+    policy: Any = None,
+    options: Mapping[str, Any] | None = None,
+    progress: Progress = None,
 ) -> list[str]:
     """Put the experiments of a backup into a database, all or none; returns their names.
 
-    Args:
-        path: of the backup, which is not changed.
-        url: of the database, which must not have experiments with these names.
-        names: of the experiments; all by default.
-        progress: whether to show a progress bar; by default only on a terminal.
+    The arguments are those of ``Database.restore``.
     """
     with _opened(_checked(path)) as source:
         chosen = source.names() if names is None else list(names)
-        with closing(connect(url)) as target:
-            taken = set(chosen) & set(target.names())
-            if taken:
-                words = ", ".join(map(repr, sorted(taken)))
-                raise DifferentExperiment(f"there are experiments called {words} already")
-            _copy_all(source, target, chosen, progress, "restoring")
+        taken = set(chosen) & set(target.names())
+        if taken:
+            words = ", ".join(map(repr, sorted(taken)))
+            raise DifferentExperiment(f"there are experiments called {words} already")
+
+        def fill(record: Record) -> Record:
+            if policy is None:
+                return _copied(source, target, record)
+            converted = Conversion(source, record, policy, options)
+            copy = _fill(target, converted.record, converted.rows())
+            assert converted.snapshot is not None
+            target.save(copy.id, converted.snapshot)
+            return copy
+
+        _copy_all(source, target, chosen, progress, "restoring", fill)
     return chosen
 
 
@@ -100,7 +93,14 @@ def back_up(
         with _folder(prefix, target.parent) as folder:
             partial = folder / "backup.db"
             with closing(SQLiteStore(str(partial), BACKUP_TIMEOUT)) as copy:
-                _copy_all(store, copy, chosen, progress, "copying")
+                _copy_all(
+                    store,
+                    copy,
+                    chosen,
+                    progress,
+                    "copying",
+                    functools.partial(_copied, store, copy),
+                )
                 copy.move_into_file()
             _publish_file(partial, target)
     except RolfError:
@@ -184,8 +184,19 @@ def _opened(path: Path) -> Iterator[Store]:
             yield store
 
 
+def _copied(source: Store, target: Store, record: Record) -> Record:
+    """Copy an experiment with its log and its snapshot."""
+    snapshot = source.snapshot(record.id)
+    return _fill(target, record, log_rows(source, record), snapshot)
+
+
 def _copy_all(
-    source: Store, target: Store, names: Sequence[str], progress: Progress, what: str
+    source: Store,
+    target: Store,
+    names: Sequence[str],
+    progress: Progress,
+    what: str,
+    fill: Callable[[Record], Record],
 ) -> None:
     """Copy experiments under hidden names, and name them all at the end."""
     copies: dict[int, str] = {}
@@ -195,8 +206,7 @@ def _copy_all(
                 record = source.record(name)
                 if record is None:
                     raise UnknownExperiment(f"no experiment is called {name!r}")
-                snapshot = source.snapshot(record.id)
-                copies[_fill(target, record, log_rows(source, record), snapshot).id] = name
+                copies[fill(record).id] = name
                 done(name)
         if not target.rename(copies):
             words = ", ".join(map(repr, names))
@@ -244,6 +254,6 @@ def _parts(rows: Iterable[LogRow]) -> Iterator[list[Row]]:
     """Rows in parts, none of which takes long to append."""
     rest = iter(rows)
     while part := [Row(*row) for row in islice(rest, PART)]:
-        step = part_size(sum(len(row.features or "") for row in part) / len(part))
+        step = part_size(sum(len(row.details or "") for row in part) / len(part))
         for first in range(0, len(part), step):
             yield part[first : first + step]

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 from rolf.errors import InvalidArgument, RolfError
 from rolf.experiments.roster import Roster
-from rolf.experiments.storage.contract import (
-    CHANGE,
+from rolf.experiments.storage.rows import (
     CORRECTION,
     DECISION,
     DEFAULT,
     REWARD,
+    ROSTER,
     Record,
     Row,
 )
@@ -92,8 +92,8 @@ def _last_roster(record: Record, rows: Iterable[Row]) -> Roster:
     """The roster at the end of a log."""
     roster = Roster.loads(record.features)
     for row in rows:
-        if row.kind == CHANGE:
-            roster = roster.changed(row.details)
+        if row.kind == ROSTER:
+            roster = roster.changed(row.parsed)
     return roster
 
 
@@ -129,7 +129,7 @@ def columns_of(
         "told_at": [None if row is None else row.time for row in rewards],
         "is_default": [row is not None and row.kind == DEFAULT for row in rewards],
         "greedy": [labels[row.greedy] for row in decisions],
-        "pseudo": [labels[row.pseudo] for row in decisions],
+        "pseudo": [labels[row.pseudo_action] for row in decisions],
         "matched": [bool(row.matched) for row in decisions],
         "clocks": [row.clock_steps for row in decisions],
         "asked_order": [each.asked_order for each in logged],
@@ -153,7 +153,7 @@ def _final_reward(logged: Logged) -> float | None:
 
 def _round_columns(logged: list[Logged], roster: Roster) -> dict[str, list[float | None]]:
     """The features of every round; empty for arms that were added later."""
-    rounds = [json.loads(each.decision.features or "") for each in logged]
+    rounds = [each.decision.parsed["features"] for each in logged]
     return {
         f"x_{label}_{column}": [
             table[arm][feature] if arm < len(table) else None for table in rounds
@@ -165,7 +165,7 @@ def _round_columns(logged: list[Logged], roster: Roster) -> dict[str, list[float
 
 def _context_columns(logged: list[Logged], context: Context) -> dict[str, list[float]]:
     """The context of every round."""
-    rounds = [json.loads(each.decision.features or "")["context"] for each in logged]
+    rounds = [each.decision.parsed["context"] for each in logged]
     return {
         f"{CONTEXT}{name}": [entries[place] for entries in rounds]
         for place, name in enumerate(context.names)
@@ -187,12 +187,12 @@ def _corrections_text(rows: Sequence[tuple[int, Row]]) -> str | None:
     """The corrections of a decision, with their places in the log; None if there are none."""
     corrections = [
         {
-            "from": row.details["was"],
+            "from": row.parsed["was"],
             "to": row.reward,
-            "reason": row.details["reason"],
+            "reason": row.parsed["reason"],
             "at": row.time,
             "order": order,
-            "refold": row.details["refold"],
+            "refold": row.parsed["refold"],
         }
         for order, row in rows
     ]

@@ -14,7 +14,7 @@ from rolf.arms.table import Arms
 from rolf.errors import ExperimentError, InvalidArgument
 from rolf.experiments.log.history import Past, Rounds, checked_source
 from rolf.experiments.log.replica import Replica
-from rolf.experiments.storage.contract import HISTORY, Row
+from rolf.experiments.storage.rows import HISTORY, Row
 from rolf.logs.layout import Layout
 from rolf.logs.log import open_log
 from rolf.policies.policy import Policy
@@ -76,7 +76,7 @@ class HistoryFile:
     def first_row(self, policy: Policy) -> Row:
         """The first row of the log of a new experiment that has learned the file."""
         self._history.check_fits(policy)
-        return Row(0, HISTORY, 1, time.time(), features=self._history.dumps(self.source))
+        return Row(0, HISTORY, 1, time.time(), details=self._history.dumps(self.source))
 
     def learned(self, rounds: int | None = None) -> Learned:
         """What to say of it once ``rounds`` were learned, by default all."""

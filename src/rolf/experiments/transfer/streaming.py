@@ -14,7 +14,8 @@ from typing import Any
 
 from rolf.experiments.experiment import Experiment
 from rolf.experiments.log.decisions import LoggedDecision, logged_decisions
-from rolf.experiments.storage.contract import DECISION, Row, check_exists, check_follows
+from rolf.experiments.storage.contract import check_exists, check_follows
+from rolf.experiments.storage.rows import DECISION, Row
 from rolf.experiments.transfer.export import columns_of, joined
 from rolf.text import harmless
 

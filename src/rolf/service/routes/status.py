@@ -43,10 +43,10 @@ def status(
     search: Annotated[str | None, Query(max_length=1_000)] = None,
     sort: Sort = "added",
 ) -> Response:
-    """Counts, beliefs and uplift; of all arms, or of some.
+    """Counts, beliefs and uplift, of all arms or of some.
 
     `search` keeps arms whose names contain a text, `sort` puts the largest first (names in their
-    order), and `top` keeps so many of them.
+    order), and `top` keeps only the first of them.
     """
 
     experiment = caller.experiment(name)
@@ -121,7 +121,7 @@ def estimates_in_round(caller: Calling, name: str, question: Question) -> Respon
     experiment = caller.experiment(name)
     text = caller.service.results.get(  # many rounds may be kept: text is smaller than objects
         ("estimates", name, experiment.record.tag, digest),
-        lambda: _believed(experiment._status_in_round(**dict(question))).body,
+        lambda: _believed(experiment.status_in_round(**dict(question))).body,
     )
     return Response(text, media_type="application/json")
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
 
 from rolf.checks import MAX_BATCH, MAX_FEATURE, MAX_KEY, MAX_REWARD
+from rolf.experiments.experiment import MAX_REASON
 from rolf.experiments.log.history import MAX_SOURCE
 from rolf.experiments.status.make import DRAWS
 from rolf.experiments.status.result import LEVEL
-from rolf.experiments.telling import MAX_REASON
 from rolf.policies.catalogue import CATALOG
 
 #: characters of a name of an arm, a column or an option, and of a cell

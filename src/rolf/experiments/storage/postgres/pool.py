@@ -33,7 +33,6 @@ from rolf.experiments.storage.forks import take_part
 T = TypeVar("T")
 
 SETUP_LOCK = 0x524F4C46  # the advisory lock for creating tables
-MIGRATION_TIME = 3600.0  # seconds that a statement which brings old tables up to date may take
 MOST = 16  # connections of one pool
 IDLE = psycopg.pq.TransactionStatus.IDLE
 CLOCK_TRUST = 60.0  # seconds for which a reading of the server's clock is good
@@ -275,6 +274,13 @@ class Pool:
             self._ahead, self._read_clock_at = now - (before + after) / 2.0, after
         return clock.monotonic() + self._ahead
 
+    def start_over(self) -> list[Connection | None]:
+        """Leave all connections to the process that this one was forked from."""
+        inherited = [*self._idle, *self._busy.values()]
+        self._idle, self._busy, self._kept = [], {}, set()
+        self._returned, self._waiting = threading.Condition(self._lock), 0
+        return inherited
+
     def close(self) -> None:
         for connection in self._idle:
             connection.close()
@@ -312,9 +318,7 @@ class Pools:
     def after_fork(self, in_child: bool) -> None:
         if in_child:
             for pool in self._open.values():
-                self._inherited += [*pool._idle, *pool._busy.values()]
-                pool._idle, pool._busy, pool._kept = [], {}, set()
-                pool._returned, pool._waiting = threading.Condition(self.lock), 0
+                self._inherited += pool.start_over()
         self.lock.release()
 
 
@@ -351,10 +355,9 @@ def _check(url: str) -> list[str]:
 
 
 def prepare_tables(connection: Connection) -> None:
-    """Create the tables, or migrate those of an older version."""
+    """Create the tables, if there are none."""
     if _version(connection) == SCHEMA:
         return
-    timeout = connection.timeout
     # Locked outside the transaction, which would not see tables created while it waited.
     connection.execute("SELECT pg_advisory_lock(%s)", (SETUP_LOCK,))
     try:
@@ -362,14 +365,9 @@ def prepare_tables(connection: Connection) -> None:
         if version == SCHEMA:
             return
         with connection.transaction():
-            connection.timeout = MIGRATION_TIME
-            connection.execute("SET LOCAL statement_timeout = 0")
-            connection.execute("SET LOCAL enable_sort = on")
-            connection.execute("SET LOCAL enable_hashjoin = on")
-            for statement in schema.steps(version, schema.POSTGRES):
+            for statement in schema.statements(schema.POSTGRES):
                 connection.execute(statement.encode())
     finally:
-        connection.timeout = timeout
         if not connection.closed:
             connection.execute("SELECT pg_advisory_unlock(%s)", (SETUP_LOCK,))
 

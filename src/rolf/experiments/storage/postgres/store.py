@@ -16,19 +16,20 @@ from typing import Any, TypeVar
 import psycopg
 
 from rolf.errors import StorageError, UnknownExperiment
-from rolf.experiments.storage.contract import APART, COLUMNS, PART, LogRow, Row
+from rolf.experiments.storage.contract import PART
 from rolf.experiments.storage.postgres.pool import Connection, KeptLocked, pools, prepare_tables
+from rolf.experiments.storage.rows import APART, COLUMNS, LogRow, Row
 from rolf.experiments.storage.schema import GIVEN
 from rolf.experiments.storage.sql import Execute, SQLStore, Taken
 from rolf.experiments.storage.urls import invalid_url
 
 T = TypeVar("T")
 
-TURNS = 0x524F4C << 32  # the advisory locks by which asks take turns, one per experiment
-END_TURN = b"SELECT pg_advisory_unlock(%s)"
+LOCKS = 0x524F4C << 32  # the advisory locks that asks take, one per experiment
+UNLOCK = b"SELECT pg_advisory_unlock(%s)"
 APPEND = b"CALL rolf_append(%s::int8, %s::int8, %s::int8, %s::json, %s::int8)"
 FLUSH = b"SELECT pg_logical_emit_message(true, 'rolf', '')"
-TAKE_TURN = f"SELECT {COLUMNS} FROM rolf_turn(%s::int8, %s::int8, %s::int8, {PART})".encode()
+TAKE_LOCK = f"SELECT {COLUMNS} FROM rolf_lock(%s::int8, %s::int8, %s::int8, {PART})".encode()
 FIND = f"""
 SELECT {COLUMNS} FROM rolf_log
 WHERE experiment + 0 = %s::int8 AND number = ANY(%s::int8[]) AND kind NOT IN {APART}"""
@@ -43,7 +44,7 @@ class PostgresStore(SQLStore):
 
     def __init__(self, url: str, timeout: float) -> None:
         self._closed = False
-        self._turns: dict[int, int] = {}  # the turns that threads have, by their locks
+        self._locks: dict[int, int] = {}  # the locks that threads have
         self._pool = pools.open(url, timeout)
         self._run = self._pool.run
         try:
@@ -53,7 +54,7 @@ class PostgresStore(SQLStore):
             raise
 
     @property
-    def reconnects(self) -> int:
+    def reconnects(self) -> int:  # type: ignore[override]
         return self._pool.reconnects
 
     def now(self) -> float:
@@ -83,13 +84,13 @@ class PostgresStore(SQLStore):
 
         def add(connection: Connection) -> int | None:
             me = threading.get_ident()
-            values = (experiment, len(rows), after, given, self._turns.get(me))
+            values = (experiment, len(rows), after, given, self._locks.get(me))
             try:
                 last: int | None = connection.fetch(APPEND, values)[0][0]
             except psycopg.errors.UniqueViolation:
                 return None
             if last is not None:
-                self._turns.pop(me, None)
+                self._locks.pop(me, None)
             return last
 
         last = self._run(add, repeat=False)
@@ -102,34 +103,34 @@ class PostgresStore(SQLStore):
             raise UnknownExperiment("the experiment has been deleted")
 
     @contextmanager
-    def turn(self, experiment: int, after: int) -> Iterator[list[LogRow]]:
-        """Asks that take turns do not take each other's numbers. Whoever appends ends its turn
-        with it; a process that stalls in its turn is passed over."""
-        key = TURNS | experiment & 0xFFFFFFFF
+    def lock(self, experiment: int, after: int) -> Iterator[list[LogRow]]:
+        """Asks that lock the log do not take each other's numbers. Appending releases the lock; a
+        process that stalls while it holds it is passed over."""
+        key = LOCKS | experiment & 0xFFFFFFFF
         me = threading.get_ident()
 
-        def take_turn_and_read(connection: Connection) -> list[LogRow]:
-            rows = connection.fetch(TAKE_TURN, (key, experiment, after))
-            self._turns[me] = key
+        def lock_and_read(connection: Connection) -> list[LogRow]:
+            rows = connection.fetch(TAKE_LOCK, (key, experiment, after))
+            self._locks[me] = key
             return rows
 
         with self._pool.same_connection():
             try:
-                rows = self._run(take_turn_and_read)
-            except KeptLocked:  # not our turn for too long
+                rows = self._run(lock_and_read)
+            except KeptLocked:  # for too long
                 rows = self.read(experiment, after)
             try:
                 yield rows
             finally:
-                if self._turns.pop(me, None) is not None:
+                if self._locks.pop(me, None) is not None:
                     with suppress(StorageError):
-                        self._run(lambda connection: connection.fetch(END_TURN, (key,)))
+                        self._run(lambda connection: connection.fetch(UNLOCK, (key,)))
 
     def settle(self) -> None:
         self._run(lambda connection: connection.fetch(FLUSH))
 
     def find(self, experiment: int, numbers: Sequence[int]) -> list[LogRow]:
-        # planned anew each time: a plan from when the table was small may scan the whole log
+        # planned again each time: a plan from when the table was small may scan the whole log
         return self._query(FIND, (experiment, list(numbers)), prepare=False)
 
     def close(self) -> None:

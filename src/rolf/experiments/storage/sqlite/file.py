@@ -183,7 +183,7 @@ files = Files()
 
 
 def prepare(path: Path, connection: sqlite3.Connection) -> None:
-    """Create the tables, or migrate those of an older version."""
+    """Create the tables, if there are none."""
     version = read_version(path, connection)
     if version is not None and version > SCHEMA:
         known = f"layout {version}, this one knows {SCHEMA}"
@@ -194,8 +194,7 @@ def prepare(path: Path, connection: sqlite3.Connection) -> None:
     version = read_version(path, connection)  # another process may have been faster
     if version is None:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    if version != SCHEMA:
-        for statement in schema.steps(version, schema.SQLITE):
+        for statement in schema.statements(schema.SQLITE):
             connection.execute(statement)
     connection.execute("COMMIT")
 

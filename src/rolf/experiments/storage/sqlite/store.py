@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rolf.errors import StorageUnavailable, UnknownExperiment
-from rolf.experiments.storage.contract import APART, COLUMNS, LogRow, Row
+from rolf.experiments.storage.rows import APART, COLUMNS, LogRow, Row
 from rolf.experiments.storage.sql import Execute, SQLStore, Taken
 from rolf.experiments.storage.sqlite.file import files
 from rolf.experiments.storage.urls import invalid_url
 
 T = TypeVar("T")
 
-INSERT = f"INSERT INTO rolf_log (experiment, {COLUMNS}) VALUES ({', '.join('?' * 13)})"
+INSERT = f"INSERT INTO rolf_log (experiment, {COLUMNS}) VALUES ({', '.join('?' * 14)})"
 LAST = """
 SELECT (SELECT max(seq) FROM rolf_log WHERE experiment = id) FROM rolf_experiments WHERE id = ?"""
 FIND = f"""
