@@ -55,6 +55,12 @@ def test_every_walk_has_a_limit(recorded):
     assert list(recorded) == list(LIMITS)
 
 
+def test_the_page_shows_the_walks(recorded):
+    """Where it does not, ``python tests/walks.py --write`` brings it up to date."""
+    shown = walks.SHOWN.search(walks.PAGE.read_text())
+    assert shown[2] == walks.markdown(recorded)
+
+
 def test_circles_are_found():
     calls = {("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("d", "e"), ("e", "d"), ("a", "e")}
     assert walks.circles(calls) == [["b", "c"], ["d", "e"]]

@@ -1,4 +1,4 @@
-"""A simulated experiment that goes on by itself, to be watched."""
+"""A simulated experiment that runs by itself, to be watched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rolf.service.open_experiments import OpenExperiments
 NAME = "headlines"
 ROUNDS_AT_START = 300
 PAUSE = 0.1  # seconds between rounds
-#: one in so many decisions never gets its reward
+#: one decision in this many never gets its reward
 FORGOTTEN = 40
 
 #: topic, length in words, a number in it, and what no feature says: how much more often it is read
@@ -31,13 +31,13 @@ HEADLINES = {
     "Twelve walks by the river": ("travel", 5, 12, 0.0),
     "What the election changes": ("city", 4, 0, 0.01),
 }
-#: one that somebody has added
+#: a headline that was added meanwhile
 ADDED = ("city", 0, 0, 0.0)
-CHANCES = {"travel": 0.12, "animals": 0.2, "weather": 0.08, "city": 0.1, "food": 0.15}
+READERS = {"travel": 0.12, "animals": 0.2, "weather": 0.08, "city": 0.1, "food": 0.15}
 
 
 class Demo:
-    """Visitors who read headlines, or not."""
+    """Simulated visitors, who read headlines or not."""
 
     def __init__(self, experiments: OpenExperiments) -> None:
         rows: list[dict[str, Any]] = [
@@ -64,7 +64,7 @@ class Demo:
             try:
                 self._round(self._experiment)
                 rounds += 1
-            except UnknownExperiment:  # somebody has deleted it
+            except UnknownExperiment:  # deleted
                 return
             except RolfError:  # paused, for instance
                 self._stop.wait(PAUSE)
@@ -73,5 +73,5 @@ class Demo:
         decision = experiment.ask()
         if self._random.randrange(FORGOTTEN):
             topic, _, _, more = HEADLINES.get(decision.arm, ADDED)
-            read = self._random.random() < CHANCES[topic] + more
+            read = self._random.random() < READERS[topic] + more
             experiment.tell(decision, float(read))

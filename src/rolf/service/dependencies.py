@@ -124,7 +124,7 @@ class Route(APIRoute):
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """The answer to an error. Callers who may not do this anyway are told nothing else."""
+    """The answer to an error. Callers without the right to the request learn only that."""
     if isinstance(error, CutOff):
         return Response()  # which is not sent: another has started
     problem = problem_of(error)

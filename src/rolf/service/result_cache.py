@@ -1,4 +1,4 @@
-"""Results that take long."""
+"""A cache of results that take long to compute."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class Results:
-    """Results that took long, which are given again for a while: five times as long as they took.
+    """Results that took long are kept for a while: five times as long as they took.
 
-    Nobody computes what somebody else is computing.
+    What one thread is computing, others wait for.
     """
 
     LONG = 0.1

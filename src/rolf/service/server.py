@@ -23,8 +23,8 @@ from rolf.service.settings import Settings
 
 
 class Server(uvicorn.Server):
-    """A server that says where it listens. Told to end, it first says that it is no longer ready,
-    so that a load balancer can take notice, and then finishes what it has begun."""
+    """A server that says where it listens. When told to end, it first says that it is no longer
+    ready, so that load balancers notice, and then finishes the requests in flight."""
 
     def __init__(
         self, config: uvicorn.Config, service: Service, ready: Callable[[str], None]

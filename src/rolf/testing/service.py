@@ -1,4 +1,4 @@
-"""A real ``rolf serve`` in a process of its own, for tests of what talks to it."""
+"""A real ``rolf serve`` in a process of its own, for tests of its clients."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def add_key(storage: str, scope: str, experiment: str | None = None) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """A port that is free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

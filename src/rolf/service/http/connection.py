@@ -23,12 +23,12 @@ class Protocol(H11Protocol):
     timeout = 20.0
     most = 1_000
     _timer: asyncio.TimerHandle | None = None
-    _active = 0.0
+    last_active = 0.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._active = self.loop.time()
-        self._await_headers()
+        self.last_active = self.loop.time()
+        self._start_timer()
         if len(self.connections) > self.most:
             idle = [each for each in self.connections if each is not self and _is_idle(each)]
             last = min(idle, key=_rank, default=self)
@@ -36,23 +36,23 @@ class Protocol(H11Protocol):
             last.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        self._active = self.loop.time()
+        self.last_active = self.loop.time()
         if self._timer is None and (self.cycle is None or self.cycle.response_complete):
-            self._await_headers()
+            self._start_timer()
         super().data_received(data)
 
     def handle_events(self) -> None:
         before = self.cycle
         super().handle_events()
         if self.cycle is not before:
-            self._stop_waiting()
+            self._stop_timer()
 
     def on_response_complete(self) -> None:
-        self._active = self.loop.time()
+        self.last_active = self.loop.time()
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
@@ -69,10 +69,10 @@ class Protocol(H11Protocol):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
-    def _await_headers(self) -> None:
+    def _start_timer(self) -> None:
         self._timer = self.loop.call_later(self.timeout, self.transport.close)
 
-    def _stop_waiting(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -83,4 +83,4 @@ def _is_idle(connection: Any) -> bool:
 
 
 def _rank(connection: Any) -> tuple[bool, float]:
-    return connection.cycle is not None, connection._active
+    return connection.cycle is not None, connection.last_active

@@ -1,4 +1,4 @@
-"""What goes wrong, as RFC 9457 has it: ``application/problem+json``."""
+"""API problems (RFC 9457): ``application/problem+json``, and which errors become which."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from rolf.errors import (
 from rolf.service.http.logging import log
 
 MEDIA_TYPE = "application/problem+json"
-#: seconds after which a client may try again what the database could not do
+#: seconds after which a client may try again when the database has failed
 RETRY_AFTER = 1
-#: problems of a request that are listed
+#: arguments of a request that are listed
 LISTED = 20
 #: beyond this, JSON readers round whole numbers
 MAX_NUMBER = 2**53
@@ -81,10 +81,10 @@ KINDS = {
     "broken-storage": Kind(500, "The database cannot be used"),
     "unavailable": Kind(503, "The service is not available for now"),
 }
-#: the kind of a problem of which only the status is known
+#: the kind of a problem by its status, where nothing else is known
 BY_STATUS = {kind.status: slug for slug, kind in reversed(KINDS.items())}
 
-#: what an error of the library is to a client, the special ones first
+#: the problems that errors of the library become, the most specific first
 ERRORS: list[tuple[type[RolfError], str]] = [
     (UnknownExperiment, "not-found"),
     (UnknownDecision, "unknown-decision"),
@@ -106,7 +106,7 @@ class CutOff(Exception):
 
 
 class Problem(Exception):
-    """Something that a client is told about.
+    """A problem with a request, as its caller is told.
 
     ``fields`` are members of the answer besides those of every problem (RFC 9457).
     """

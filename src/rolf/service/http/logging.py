@@ -16,7 +16,7 @@ current_request: ContextVar[str | None] = ContextVar("request", default=None)
 
 
 class JSONLines(logging.Formatter):
-    """A line per record: time, level, event, the request it is about, and more."""
+    """One line per record: time, level, event, request, and further fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -44,7 +44,7 @@ def log(level: int, event: str, *, traceback: bool = False, **fields: Any) -> No
 
 
 def set_up(level: str) -> None:
-    """Send everything that is logged, also by libraries, to standard error as JSON lines."""
+    """Send everything that is logged, by libraries too, to standard error as JSON lines."""
     handler = logging.StreamHandler()
     handler.setFormatter(JSONLines())
     root = logging.getLogger()
@@ -63,5 +63,5 @@ def set_up(level: str) -> None:
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Whether a line of the server says what no line of ours does."""
+    """Whether a line of the server says something that ours do not."""
     return "without completing response" not in record.getMessage()

@@ -8,7 +8,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import HTTPException
@@ -45,6 +45,16 @@ SAFE_HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+]
+PAGE_HEADERS = [
+    *SAFE_HEADERS,
+    (b"content-security-policy", PAGE_POLICY),
+    (b"cache-control", b"no-cache"),
+]
+OTHER_HEADERS = [
+    *SAFE_HEADERS,
+    (b"content-security-policy", OTHER_POLICY),
+    (b"cache-control", b"no-store"),
 ]
 
 
@@ -190,15 +200,9 @@ class SecurityHeaders:
         await self._app(scope, receive, with_headers)
 
 
-def security_headers(path: str) -> Iterable[tuple[bytes, bytes]]:
+def security_headers(path: str) -> list[tuple[bytes, bytes]]:
     """Headers of every answer."""
-    yield from SAFE_HEADERS
-    if path == "/" or path.startswith("/static/"):
-        yield b"content-security-policy", PAGE_POLICY
-        yield b"cache-control", b"no-cache"
-    else:
-        yield b"content-security-policy", OTHER_POLICY
-        yield b"cache-control", b"no-store"
+    return PAGE_HEADERS if path == "/" or path.startswith("/static/") else OTHER_HEADERS
 
 
 class Failures:

@@ -43,10 +43,10 @@ def status(
     search: Annotated[str | None, Query(max_length=1_000)] = None,
     sort: Sort = "added",
 ) -> Response:
-    """Counts, beliefs and uplift; of all arms, or of some.
+    """Counts, beliefs and uplift, of all arms or of some.
 
     `search` keeps arms whose names contain a text, `sort` puts the largest first (names in their
-    order), and `top` keeps so many of them.
+    order), and `top` keeps only the first of them.
     """
 
     experiment = caller.experiment(name)
