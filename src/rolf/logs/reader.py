@@ -105,7 +105,7 @@ def read_decisions(batch: Batch, layout: Layout, coder: Coder, features: bool) -
     codes, labels = coder(batch, layout.arm)
     rewards = numbers(batch, layout.reward)
     if layout.probability is None:
-        probabilities = np.full(batch.size, math.nan)
+        probabilities = np.broadcast_to(math.nan, batch.size)  # takes no memory
     else:
         probabilities = numbers(batch, layout.probability, optional=not layout.certain)
         _check_probabilities(probabilities, batch, layout.probability)
