@@ -10,8 +10,10 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
+from numba.core.codegen import JITCodeLibrary
 
 from rolf.kernel import borrowed, compiler, looped, shared
+from rolf.kernel.dispatch import activate, loop_of
 
 pytestmark = pytest.mark.compiled
 
@@ -49,6 +51,90 @@ def test_errors_of_inner_functions_are_raised():
         sum_of_roots(np.array([1.0, -4.0]))
     with pytest.raises(ValueError, match="no root"):  # the same inner function in another caller
         largest_root(np.array([-1.0]))
+
+
+@looped
+def total_root(values):
+    """Calls another loop, by its symbol."""
+    return sum_of_roots(values) + largest_root(values)
+
+
+@pytest.mark.skipif(not compiler.tried(), reason="plain Numba copies loops into their callers")
+def test_a_loop_is_compiled_once_and_called_by_its_symbol():
+    values = np.array([1.0, 4.0])
+    assert total_root(values) == 8.0
+    with pytest.raises(ValueError, match="no root of a negative number"):  # across the call
+        total_root(-values)
+    (caller,) = loop_of(__name__, "total_root").overloads.values()
+    (callee,) = loop_of(__name__, "sum_of_roots").overloads.values()
+    needed = compiler.needed_by(caller)
+    assert [each.name for each in needed] == ["sum_of_roots", "largest_root"]
+    assert needed[0].symbol == callee.fndesc.llvm_func_name
+    module = JITCodeLibrary._get_module_for_linking(caller.library)
+    functions = {each.name: each for each in module.functions}
+    assert functions[needed[0].symbol].is_declaration
+
+
+def test_functions_of_a_user_hold_copies_of_loops():
+    """They may be kept in files of Numba's own, which do not know what they need."""
+    activate()
+
+    @numba.njit
+    def own(values):
+        return total_root(values)
+
+    assert own(np.array([1.0, 4.0])) == 8.0
+    (found,) = own.overloads.values()
+    undefined = [each.name for each in found.library._final_module.functions if each.is_declaration]
+    assert not any("_root" in name for name in undefined)
+
+
+LOAD = """
+import logging, sys
+import numpy as np
+from rolf.kernel.store import compilations
+sys.path.insert(0, sys.argv[1])
+import own_loops
+print(own_loops.outer(np.array([2.0])), [each.split(",")[0] for each in compilations])
+"""
+OWN_LOOPS = """
+from rolf.kernel import looped
+
+@looped
+def inner(values):
+    return values.sum()
+
+@looped
+def middle(values):
+    return 2.0 * inner(values)
+
+@looped
+def outer(values):
+    return middle(values) + 1.0
+"""
+
+
+def test_files_load_what_they_need(tmp_path):
+    """In a fresh process, and what is missing is compiled again under the same name."""
+    (tmp_path / "own_loops.py").write_text(OWN_LOOPS)
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o700)
+
+    def run():
+        settings = {**os.environ, "ROLF_CACHE_DIR": str(cache), "ROLF_PLAIN_NUMBA": "0"}
+        command = [sys.executable, "-c", LOAD, str(tmp_path)]
+        done = subprocess.run(command, env=settings, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert run() == "5.0 ['inner', 'middle', 'outer']"
+    assert run() == "5.0 []"
+    (file,) = cache.glob("*/inner-*.code")
+    file.unlink()
+    assert run() == "5.0 ['inner']"
+    (file,) = cache.glob("*/outer-*.code")
+    file.unlink()  # its compilation loads others meanwhile
+    assert run() == "5.0 ['outer']"
 
 
 class Pair(NamedTuple):
@@ -101,6 +187,7 @@ def test_the_usual_library_is_put_back_after_a_failure():
 
 
 def test_versions_that_were_not_tried_compile_as_they_always_do(monkeypatch):
+    monkeypatch.delenv(compiler.PLAIN, raising=False)
     usual = compiler.compiler_options(bool)
     assert issubclass(usual["pipeline_class"], compiler.OutermostCompiler)
     monkeypatch.setenv(compiler.PLAIN, "1")

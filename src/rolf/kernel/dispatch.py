@@ -8,6 +8,7 @@ new process.
 from __future__ import annotations
 
 import functools
+import importlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
@@ -21,17 +22,27 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Body = TypeVar("Body", bound=Callable[..., Any])
 
+
+class Flags(set[str]):
+    """Spelled the same in every process: Numba makes it part of the names of functions."""
+
+    def __str__(self) -> str:
+        return str(sorted(self))
+
+
 # Sums may be reordered so that they vectorise; NaN and infinity keep their meaning. In a loop that
 # also writes to an array the order may depend on where the arrays lie, so sums have loops of their
 # own: replicas of an experiment must agree to the last bit (tests/kernel/test_dispatch.py).
-FAST = {"reassoc", "contract", "nsz"}
+FAST = Flags({"reassoc", "contract", "nsz"})
 
 # Inner functions are never called from Python.
 INNER = {"fastmath": FAST, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 _inner: set[Callable[..., Any]] = set()
 _bodies: dict[Any, dict[type, Callable[..., Any]]] = {}
-_registered: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
+_registered: list[tuple[Any, Callable[..., Any], Callable[[], Any] | None]] = []
+#: module and name -> what hands out the compiled form of a loop that is called by its symbol
+_loops: dict[tuple[str, str], Callable[[], Any]] = {}
 _active = False
 _lock = threading.RLock()
 
@@ -101,18 +112,32 @@ def primitive(loops: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[
 
 
 def looped(function: Callable[P, R]) -> Callable[P, R]:
-    """A scalar loop by nature: compiled online as well."""
+    """A scalar loop by nature: compiled online as well, and once for all its callers."""
     ready: list[Callable[P, R]] = []
+    where = function.__module__, function.__qualname__
+    by_symbol = "<locals>" not in function.__qualname__ and where not in _loops
+
+    def loop() -> Callable[P, R]:
+        with _lock:
+            if not ready:
+                title = function.__name__.strip("_").replace("_", " ") + ", online"
+                ready.append(compiled(function, title=title, by_symbol=by_symbol))
+        return ready[0]
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not ready:
-            title = function.__name__.strip("_").replace("_", " ") + ", online"
-            ready.append(compiled(function, title=title))
-        return ready[0](*args, **kwargs)
+        return (ready[0] if ready else loop())(*args, **kwargs)
 
-    _register(call, lambda *_: function)
+    if by_symbol:
+        _loops[where] = loop
+    _register(call, lambda *_: function, loop if by_symbol else None)
     return call
+
+
+def loop_of(module: str, name: str) -> Any:
+    """The compiled form of a ``looped`` function, which other compiled code calls by its symbol."""
+    importlib.import_module(module)
+    return _loops[module, name]()
 
 
 def borrowed(value: R) -> R:
@@ -131,14 +156,26 @@ def _find_borrowing(*_: Any) -> Callable[..., Any]:
     return borrowing()
 
 
-def _register(call: Callable[..., Any], find: Callable[..., Any]) -> None:
-    _registered.append((call, find))
+def _register(
+    call: Callable[..., Any],
+    find: Callable[..., Any],
+    loop: Callable[[], Callable[..., Any]] | None = None,
+) -> None:
+    """Compiled code that calls ``call`` gets what ``find`` finds for the types of the arguments,
+    or calls the compiled ``loop``."""
+    _registered.append((call, find, loop))
     if _active:
-        _overload(call, find)
+        _tell_numba(call, find, loop)
 
 
-def _overload(call: Callable[..., Any], find: Callable[..., Any]) -> None:
+def _tell_numba(
+    call: Callable[..., Any],
+    find: Callable[..., Any],
+    loop: Callable[[], Callable[..., Any]] | None,
+) -> None:
     from numba.extending import overload
+
+    from rolf.kernel.compiler import call_by_symbol, tried
 
     def body(*types: Any) -> Callable[..., Any] | None:
         function: Callable[..., Any] | None = find(*types)
@@ -146,7 +183,10 @@ def _overload(call: Callable[..., Any], find: Callable[..., Any]) -> None:
             _inner.add(function)
         return function
 
-    overload(call, jit_options=INNER, strict=False)(body)
+    if loop is not None and tried():
+        call_by_symbol(call, loop())
+    else:
+        overload(call, jit_options=INNER, strict=False)(body)
 
 
 _register(borrowed, _find_borrowing)
@@ -157,14 +197,14 @@ def activate() -> None:
     global _active
     with _lock:
         if not _active:
-            for call, find in _registered:
-                _overload(call, find)
+            for registered in _registered:
+                _tell_numba(*registered)
             _active = True
 
 
 def modules() -> set[str]:
     """The modules of everything that compiled code may call."""
-    names = {call.__module__ for call, _ in _registered}
+    names = {call.__module__ for call, *_ in _registered}
     return names | {body.__module__ for bodies in _bodies.values() for body in bodies.values()}
 
 
@@ -179,14 +219,17 @@ def _is_inner(function: Callable[..., Any]) -> bool:
     return function in _inner or function.__module__.startswith("numba.")
 
 
-def compiled(function: Callable[P, R], *classes: type, title: str) -> Callable[P, R]:
+def compiled(
+    function: Callable[P, R], *classes: type, title: str, by_symbol: bool = False
+) -> Callable[P, R]:
     """The Numba version of ``function``, kept on disk between processes.
 
     ``classes`` are the params classes that decide which kernels it will call. If one of them, one
     of its bodies or the function itself lives outside this package, its file counts as a source
     too, and so do those of the functions that it refers to; if one has no file (a notebook, a
     prompt), nothing is kept on disk. The logger ``rolf`` is told when something has to be
-    compiled; ``title`` is what it is called there.
+    compiled; ``title`` is what it is called there. Other compiled code calls it ``by_symbol``, if
+    its module and its name are those of no other function.
     """
     with _lock:
         import numba
@@ -194,13 +237,16 @@ def compiled(function: Callable[P, R], *classes: type, title: str) -> Callable[P
         from rolf.kernel.compiler import compiler_options
         from rolf.kernel.store import DiskCache
 
-        dispatcher = numba.njit(function, nogil=True, fastmath=FAST, **compiler_options(_is_inner))
+        options = compiler_options(_is_inner, by_symbol=by_symbol)
+        dispatcher = numba.njit(function, nogil=True, fastmath=FAST, **options)
         own = {function.__module__, *(cls.__module__ for cls in classes), *_homes_of(classes)}
         dispatcher._cache = DiskCache(
             function,
-            cache_folders(own, modules()),
+            lambda: cache_folders(own, modules()),
             title,
             ours=not any(map(outside, own)),
             before_compiling=activate,
+            by_symbol=by_symbol,
+            loop_of=loop_of,
         )
         return dispatcher  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ that need the same code at the same time one compiles it, and the others wait fo
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import logging
@@ -16,7 +17,7 @@ import pickle
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from rolf.kernel.cache import PRIVATE, Folders
+from rolf.kernel.compiler import Needed, be_called, load, needed_by, spell, tried
 from rolf.kernel.lock import FileLock
 from rolf.kernel.trust import is_private
 
@@ -47,20 +49,29 @@ class DiskCache(NullCache):  # type: ignore[misc]
     def __init__(
         self,
         function: Callable[..., Any],
-        folders: Folders | None,
+        folders: Callable[[], Folders | None],
         title: str,
         *,
         ours: bool,
         before_compiling: Callable[[], None],
+        by_symbol: bool = False,
+        loop_of: Callable[[str, str], Any],
     ) -> None:
         self._function = function
+        self._by_symbol = by_symbol  # whether compiled code may call it by its symbol
+        self._loop_of = loop_of  # the dispatcher of what it calls by its symbol
         self._ours = ours  # whether everything in it is of this package
         self._before_compiling = before_compiling
-        self._folders = folders or Folders([], None, [])
-        self._kept = folders is not None  # what comes from a notebook is not
+        self._find_folders = folders
         self._title = title
         self._started = 0.0
         self._lock = FileLock()
+
+    @functools.cached_property
+    def _folders(self) -> Folders:
+        folders = self._find_folders()
+        self._kept = folders is not None  # what comes from a notebook is not
+        return folders or Folders([], None, [])
 
     @property
     def cache_path(self) -> str | None:
@@ -92,10 +103,19 @@ class DiskCache(NullCache):  # type: ignore[misc]
             if content is None:
                 continue
             with suppress(Exception):  # whatever a file that is not ours to read may raise
-                stored, payload = _Loader(io.BytesIO(content)).load()
+                stored, needed, payload = _Loader(io.BytesIO(content)).load()
                 if stored == key:
-                    return CompileResult._rebuild(target, *payload)
+                    found = load(target, payload, {each: self._ready(each) for each in needed})
+                    if self._by_symbol:
+                        be_called(found, self._function)
+                    return found
         return None
+
+    def _ready(self, needed: Needed) -> CompileResult:
+        """What this code calls by its symbol, loaded or compiled."""
+        loop = self._loop_of(needed.module, needed.name)
+        loop.compile(needed.arguments)
+        return loop.overloads[needed.arguments]
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep code that has just been compiled."""
@@ -116,17 +136,17 @@ class DiskCache(NullCache):  # type: ignore[misc]
             return
         key = self._key(signature, result.codegen)
         with suppress(OSError):  # a full disk, say: this process has its code
-            _write(folder / self._file_name(key), dumps((key, result._reduce())))
+            _write(folder / self._file_name(key), dumps((key, needed_by(result), result._reduce())))
 
     def _key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
         """What the code depends on, apart from the sources, which name the folder."""
         function = self._function
         where = function.__module__, function.__qualname__, function.__code__.co_firstlineno
-        return where, signature, codegen.magic_tuple(), numba.__version__
+        return where, signature, codegen.magic_tuple(), numba.__version__, tried()
 
     def _file_name(self, key: tuple[Any, ...]) -> str:
         where, signature, *rest = key
-        spelled = "\n".join([*_spelled(signature), repr((where, rest))])
+        spelled = "\n".join([*spell(signature), repr((where, rest))])
         digest = hashlib.sha256(spelled.encode()).hexdigest()[:32]
         return f"{self._function.__name__.strip('<>')}-{digest}.code"
 
@@ -154,16 +174,6 @@ def _environment(module: str, constants: Any, name: str) -> Any:
         known.env_name = name
         environment.Environment._memo[name] = known
     return known
-
-
-def _spelled(signature: Any) -> Iterator[str]:
-    """Types in words that are the same in every process, with the modules of their classes."""
-    for kind in signature:
-        yield str(kind)
-        cls = getattr(kind, "instance_class", None)
-        if cls is not None:
-            yield f"{cls.__module__}.{cls.__qualname__}"
-            yield from _spelled(kind.types)
 
 
 def _read(path: Path) -> bytes | None:
