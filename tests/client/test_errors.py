@@ -45,7 +45,7 @@ def test_errors_about_an_argument_have_the_three_facts(experiment):
     for got, call in [
         (["a"], lambda: experiment.ask(available=["a"])),
         ("a", lambda: experiment.retire_arms(["a"])),
-        (2.0, lambda: experiment.intervals(2.0)),
+        (0, lambda: experiment.rank(0)),
     ]:
         with pytest.raises(InvalidArgument) as caught:
             call()

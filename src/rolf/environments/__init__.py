@@ -1,10 +1,10 @@
 """Problems to play: features, true mean rewards and noise."""
 
 from rolf.environments.lower_bounds import three_arms, two_arms
-from rolf.environments.paper import PaperFamily, paper
+from rolf.environments.paper_problems import PaperFamily, paper
 from rolf.environments.problem import Family, Problem
-from rolf.environments.synthetic import SyntheticFamily, synthetic
-from rolf.environments.varying import VaryingFamily, VaryingProblem, varying
+from rolf.environments.synthetic_problems import SyntheticFamily, synthetic
+from rolf.environments.varying_problems import VaryingFamily, VaryingProblem, varying
 
 __all__ = [
     "Family",

@@ -36,7 +36,7 @@ SOURCES = (
     "policies/core",
     "policies/rivals",
     "environments/problem.py",
-    "environments/varying.py",
+    "environments/varying_problems.py",
     "simulation/loop.py",
 )
 #: how many folders are kept, the latest first

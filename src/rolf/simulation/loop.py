@@ -9,7 +9,7 @@ import numpy as np
 
 from rolf.environments.lower_bounds import two_arms
 from rolf.environments.problem import look, respond
-from rolf.environments.varying import varying
+from rolf.environments.varying_problems import varying
 from rolf.errors import InvalidArgument
 from rolf.kernel import borrowed, compiled
 from rolf.policies.core.parts import decide, keep, observe

@@ -42,7 +42,7 @@ async def ask(
     )
     await caller.service.batcher.submit(name, asked, caller)
     caller.service.metrics.decisions.inc(asked.new)
-    return answer({"decisions": [decision.to_dict() for decision in asked.result()]})
+    return answer({"decisions": [decision.to_dict() for decision in asked.decisions]})
 
 
 @router.post("/tell", response_model=Recorded, openapi_extra=needs("decide"))
