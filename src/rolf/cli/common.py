@@ -67,12 +67,12 @@ POLICY = "A policy: its name in the catalogue, an entry point, or package.module
 
 def open_existing(url: str, name: str) -> Experiment:
     """Open an experiment that exists; the error for an unknown name lists the known ones."""
-    from rolf.experiments.database import list_experiments, open_experiment
+    from rolf.experiments.database import Database, open_experiment
 
     try:
         return open_experiment(url, name)
     except UnknownExperiment:
-        known = list_experiments(url)
+        known = Database(url).names()
         there = f"there are {listed(known, 20)}" if known else "this database has none"
         raise UnknownExperiment(f"no experiment is called {name!r}; {there}") from None
 
