@@ -187,7 +187,8 @@ def varying_believed(
 ) -> Believed:
     """What is believed of the arms, for all components with more than the least weight."""
     arms, size = totals.rows.shape
-    weights, evidence = belief.evidence.weights, borrowed(belief.evidence)
+    weights = belief.evidence.weights
+    evidence = borrowed(belief.evidence)
     coef, cov = borrowed(belief.coef), borrowed(belief.cov)
     totals, features = borrowed(totals), borrowed(features)
     means, variances = np.zeros((grid.latent.size, arms)), np.zeros((grid.latent.size, arms))
