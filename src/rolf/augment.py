@@ -30,10 +30,9 @@ class Augmentation:
 
     Args:
         features: (K, d) finite numbers, one row per arm.
-        keep_scale: what replaces features that are rank-deficient, as they always
-            are for d > K: an orthonormal basis of their row space (False), or that
-            basis times the singular values (True). Full-rank features stay as they
-            are.
+        keep_scale: how to replace rank-deficient features, which they always are for d > K: by an
+            orthonormal basis of their row space (False), or by that basis times the singular values
+            (True). Full-rank features are kept.
 
     Attributes:
         observed: (K, rank), the observed block X'.
@@ -139,7 +138,7 @@ class Augmentation:
         return np.asarray(observed, dtype=np.float64), latent
 
     def latent_dimension(self, rewards: FloatArray, tolerance: float = 1e-9) -> int:
-        """d_h: how many latent coefficients are not zero for these mean rewards.
+        """d_h: the number of nonzero latent coefficients for these mean rewards.
 
         It depends on the basis unless it is 0; ``tolerance`` is relative to the
         largest mean reward.
