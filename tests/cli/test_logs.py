@@ -135,7 +135,7 @@ def test_experiments_that_do_not_fit(files):
     with pytest.raises(DifferentExperiment, match="policy"):
         run("import", url, "shop", clicks, *COLUMNS, "--policy", "ucb", ok=False)
     words = ("--features", items, "--policy", "rolf-varying")
-    with pytest.raises(InvalidArgument, match="features that each past round had"):
+    with pytest.raises(InvalidArgument, match="the features of each round"):
         run("import", url, "varying", clicks, *COLUMNS, *words, ok=False)
     assert list_experiments(url) == ["shop"]
 

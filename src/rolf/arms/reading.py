@@ -80,7 +80,7 @@ def read_arms(source: Any, *, missing: str = "impute") -> Arms:
 
     Numbers may have a decimal comma, a currency or a percent sign; dates become days. A column of
     text becomes one column of zeros and ones per category, without columns that are implied by
-    earlier ones. ``recipe`` records how each column was read; anything you should know is a warning.
+    earlier ones. ``recipe`` records how each column was read; warnings say what you should know.
 
     Args:
         source: the path of a file, a pandas or polars DataFrame, or a list of rows, each a dict by

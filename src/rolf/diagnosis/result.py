@@ -23,9 +23,7 @@ LISTED = 10  # deviating arms in the printed table
 #: fields of an arm in units of rewards, and of the diagnosis in units of squared rewards
 IN_REWARDS = ("mean", "mean_stderr", "mean_low", "mean_high", "fit", "latent", "latent_stderr")
 IN_SQUARES = ("explained", "latent", "noise")
-UNTESTED = (
-    "no test of lack of fit: that takes arms chosen at random, without regard to rewards"
-)
+UNTESTED = "no test of lack of fit: that takes arms chosen at random, without regard to rewards"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Past decisions with their rewards: in memory, or in files that may be larger than memory.
 
 A log is in memory (``Log``), or in files that are read part by part (``LogFiles``): Parquet,
-folders of Parquet files, or CSV. ``as_log`` accepts either, a path, or pairs of an arm and its reward.
+folders of Parquet files, or CSV. ``as_log`` accepts either, a path, or pairs of an
+arm and its reward.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def status_figure(
     status: Any, arms: Sequence[Any], *, title: str, note: str, level: float, ax: Axes | None = None
 ) -> Figure:
     """Arms of a status, the best first, next to its rewards over time, if known. ``ax`` gets the
-arms alone.
+    arms alone.
     """
     borrowed = status.posterior_of != status.policy
     bars = [

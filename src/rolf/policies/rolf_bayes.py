@@ -42,7 +42,7 @@ class RoLFBayes(PosteriorPolicy):
         explore: the share of decisions drawn uniformly from the available arms.
         width: the bonus of a little known arm in the first rounds, in posterior standard
             deviations.
-        seed: of this policy's own draws, which by default only break ties.
+        seed: for this policy's draws, which by default only break ties.
 
     >>> policy = RoLFBayes([[0.0], [1.0], [2.0]], seed=1)
     >>> for reward in (40.1, 40.3, 40.2, 40.4):

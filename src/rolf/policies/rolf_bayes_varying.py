@@ -40,7 +40,7 @@ class RoLFBayesVarying(PosteriorPolicy):
         context: names or number of the entries of a context. Every ``ask`` then brings a context
             instead of features, which are derived as the products of (1, context) and the arm's (1,
             features). Entries of size about 1 work best.
-        seed: of this policy's own draws, which by default only break ties.
+        seed: for this policy's draws, which by default only break ties.
 
     >>> policy = RoLFBayesVarying([[1.0], [2.0]], seed=1)
     >>> decision = policy.ask(features=[[0.5], [0.1]])

@@ -55,7 +55,7 @@ class RoLFLasso(Policy):
             proofs); "frozen" pseudo-rewards keep the estimate of their round (its equation).
         unmatched: what to do with rounds that did not match: "skip" them (the algorithm box) or
             "impute", where the imputation sums over them as well (the equations).
-        seed: of this policy's own draws.
+        seed: for this policy's draws.
     """
 
     name = "rolf-lasso"

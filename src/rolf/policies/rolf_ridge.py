@@ -41,7 +41,7 @@ class RoLFRidge(Policy):
             proofs); "frozen" pseudo-rewards keep the estimate of their round (its equation).
         unmatched: what to do with rounds that did not match: "skip" them (the algorithm box) or
             "impute", where the imputation sums over them as well (the equations).
-        seed: of this policy's own draws.
+        seed: for this policy's draws.
 
     >>> policy = RoLFRidge([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], seed=1)
     >>> policy.learn([0], [0.5])  # prior variance of arm 0: (1 + 1/3)/0.6 = 20/9

@@ -44,7 +44,7 @@ class RoLFVarying(Policy):
         context: names or number of the entries of a context. Every ``ask`` then brings a context
             instead of features, which are derived as the products of (1, context) and the arm's (1,
             features). Entries of size about 1 work best.
-        seed: of this policy's own draws.
+        seed: for this policy's draws.
 
     >>> table = [[1.0], [2.0]]
     >>> policy = RoLFVarying(table, seed=1)

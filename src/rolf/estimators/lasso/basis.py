@@ -1,7 +1,7 @@
 """The augmented features [X' B] of all arms: as a matrix, or as an operator that never forms B.
 
-B is a product of Householder reflections (``augment.py``), so that a product with [X' B] or its
-transpose takes O(K d) operations and no K x K matrix. Beyond ``LARGE`` arms this is what is used.
+B is a product of Householder reflections (``augment.py``), so a product with [X' B] or its
+transpose takes O(K d) operations and no K x K matrix. The operator is used beyond ``LARGE`` arms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rolf.kernel import implement, kernel
 from rolf.linalg import add, dot, matvec, vecmat
 from rolf.types import FloatArray
 
-#: arms up to which a K x K matrix is faster, and small
+#: up to this many arms a K x K matrix is faster, and small
 LARGE = 2000
 
 

@@ -247,22 +247,22 @@ class Drawn(NamedTuple):
 
 
 def _drawn_distribution(rule: Drawn, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
-    estimates, known = distribution(rule.rule, now, round)
-    return estimates, rule.explore / known.size + (1.0 - rule.explore) * known
+    estimates, shares = distribution(rule.rule, now, round)
+    return estimates, rule.explore / shares.size + (1.0 - rule.explore) * shares
 
 
 def _decide_drawn(rule: Drawn, now: Situation, rng: Generator) -> Choice:
     now.clock[0] += 1
-    estimates, known = distribution(rule, now, now.clock[0])
-    left = rng.random() * known.sum()
+    estimates, shares = distribution(rule, now, now.clock[0])
+    left = rng.random() * shares.sum()
     place = 0
-    while place < known.size - 1 and left >= known[place]:
-        left -= known[place]
+    while place < shares.size - 1 and left >= shares[place]:
+        left -= shares[place]
         place += 1
-    while known[place] == 0.0:  # rounding errors carried it too far
+    while shares[place] == 0.0:  # rounding errors carried it too far
         place -= 1
     arm = int(now.available[place])
-    return Choice(arm, known[place], argmax(estimates, now.available), arm, True)
+    return Choice(arm, shares[place], argmax(estimates, now.available), arm, True)
 
 
 rule(
