@@ -8,12 +8,12 @@ import walks
 
 #: at most so many files, and changes of file, in the walk of each call
 LIMITS = {
-    "simulate": (32, 210),
+    "simulate": (32, 204),
     "policy.ask": (6, 8),
     "policy.tell": (4, 6),
     "experiment.ask": (14, 34),
-    "experiment.tell": (14, 26),
-    "POST .../ask": (24, 61),
+    "experiment.tell": (14, 25),
+    "POST .../ask": (23, 58),
     "a CSV of arms": (8, 15),
     "reproduce": (60, None),
 }

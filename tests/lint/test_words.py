@@ -25,9 +25,7 @@ LEFT = Counter(
         "estimators": 6,
         "experiments": 5,
         "paper": 2,
-        "service": 2,
         "sweeps": 1,
-        "testing": 2,
         "theory.py": 1,
     }
 )

@@ -50,9 +50,13 @@ class RoLFLasso(Policy):
         noise: standard deviation of the noise (sigma); used by penalty="theory" only.
         keep_scale: keep the singular values of rank-deficient features. By default an orthonormal
             basis replaces such features, with a warning if that loses something.
+        basis: the basis of the features' complement, which affects the lasso (its signs do not):
+            "svd", from LAPACK's full singular value decomposition (the paper), or "qr", from a
+            Householder QR. For K >= 11 d/6 the two are the same.
         cap: on resampling: "text", with log(1/(1-p)), or "appendix", with log(1/p).
         imputation: "latest" re-imputes all earlier rounds with the newest estimate (the paper's
-            proofs); "frozen" pseudo-rewards keep the estimate of their round (its equation).
+            proofs); with "frozen", pseudo-rewards keep the estimate of their round (its equation),
+            with "previous" that of the round before (the order of lines in its algorithm box).
         unmatched: what to do with rounds that did not match: "skip" them (the algorithm box) or
             "impute", where the imputation sums over them as well (the equations).
         seed: for this policy's draws.
@@ -73,6 +77,7 @@ class RoLFLasso(Policy):
         penalty: float | str | tuple[float, float] | None = None,
         noise: float = 0.1,
         keep_scale: bool | None = None,
+        basis: str = "svd",
         cap: str = "text",
         imputation: str = "latest",
         unmatched: str = "skip",
@@ -80,7 +85,7 @@ class RoLFLasso(Policy):
     ) -> None:
         arms = Arms.read(features)
         count = arms.count
-        augmented = augmentation(arms, keep_scale)
+        augmented = augmentation(arms, keep_scale, basis)
         rule = Coupling.checked(
             p,
             delta,

@@ -38,7 +38,8 @@ class RoLFRidge(Policy):
             basis replaces such features, with a warning if that loses something.
         cap: on resampling: "text", with log(1/(1-p)), or "appendix", with log(1/p).
         imputation: "latest" re-imputes all earlier rounds with the newest estimate (the paper's
-            proofs); "frozen" pseudo-rewards keep the estimate of their round (its equation).
+            proofs); with "frozen", pseudo-rewards keep the estimate of their round (its equation),
+            with "previous" that of the round before (the order of lines in its algorithm box).
         unmatched: what to do with rounds that did not match: "skip" them (the algorithm box) or
             "impute", where the imputation sums over them as well (the equations).
         seed: for this policy's draws.

@@ -5,8 +5,8 @@ newest imputation estimate and leave out unmatched rounds. The printed equations
 differently in two places:
 
 * frozen: the pseudo-rewards of a round keep that round's imputation estimate, which includes the
-  round's own reward. Their sum q (K,) over the matched rounds is then part of the belief; it does
-  not follow from counts and sums.
+  round's own reward, or, with "previous", the estimate before, which does not. Their sum q (K,)
+  over the matched rounds is then part of the belief; it does not follow from counts and sums.
 * unmatched: the imputation estimate sums over all rounds, the main estimate over the matched ones.
   An unmatched round changes nothing by itself (algorithm box), so its reward is set aside and
   enters the imputation with the next match.
@@ -51,9 +51,11 @@ LARGEST = 1e200
 
 
 class Reading(NamedTuple):
-    """Whether pseudo-rewards are frozen, and whether unmatched rounds enter the imputation."""
+    """Whether pseudo-rewards are frozen, whether they are made with the imputation estimate of the
+    round before, and whether unmatched rounds enter the imputation."""
 
     frozen: bool
+    previous: bool
     unmatched: bool
 
 
@@ -76,7 +78,7 @@ class Kept(NamedTuple):
 def keep(
     kept: Kept, reading: Reading, arm: int, reward: float, imputed: FloatArray, p: float
 ) -> FloatArray:
-    """Add a matched reward, given the imputed rewards (K,) of its round. Returns q."""
+    """Add a matched reward, given the imputed rewards (K,) for its round. Returns q."""
     kept.counts[arm] += 1.0
     kept.sums[arm] += reward
     if reading.frozen:
@@ -101,7 +103,8 @@ def _set_aside(model: Any, belief: Any, seen: Observation) -> None:
 
 def _check_growth(model: Any) -> None:
     if model.reading.frozen:
-        raise ValueError('with imputation="frozen", a new arm lacks earlier pseudo-rewards')
+        how = "previous" if model.reading.previous else "frozen"
+        raise ValueError(f'with imputation="{how}", a new arm lacks earlier pseudo-rewards')
 
 
 def check_kept(kept: Kept) -> None:
@@ -151,6 +154,7 @@ def solve_ridge(model: PseudoRidge, belief: PseudoRidgeBelief, pseudo: FloatArra
 
 def _observe_ridge(model: PseudoRidge, belief: PseudoRidgeBelief, seen: Observation) -> None:
     kept, imputation = belief.kept, belief.imputation
+    imputed = imputation.estimates.copy()
     if dot(kept.aside_counts, kept.aside_counts) > 0.0:
         for arm in range(kept.counts.size):
             count = int(kept.aside_counts[arm])
@@ -159,8 +163,10 @@ def _observe_ridge(model: PseudoRidge, belief: PseudoRidgeBelief, seen: Observat
             kept.aside_counts[arm] = 0.0
             kept.aside_sums[arm] = 0.0
     take_in(model.imputation, imputation, seen.arm, seen.reward)
+    if not model.reading.previous:
+        imputed = imputation.estimates
     p = model.probability
-    pseudo = keep(kept, model.reading, seen.arm, seen.reward, imputation.estimates, p)
+    pseudo = keep(kept, model.reading, seen.arm, seen.reward, imputed, p)
     solve_ridge(model, belief, pseudo)
 
 
@@ -241,6 +247,7 @@ def add_pseudo(
 ) -> None:
     """Add a matched reward."""
     kept, lassos = belief.kept, belief.lassos
+    imputed = rewards_of(model.lassos.features, lassos.imputation.coef)
     for each in range(kept.counts.size):
         count = int(kept.aside_counts[each])
         for _ in range(count):  # counts and sums are all that matters
@@ -248,7 +255,8 @@ def add_pseudo(
         kept.aside_counts[each] = 0.0
         kept.aside_sums[each] = 0.0
     impute(model.lassos, lassos, arm, reward, l1)
-    imputed = rewards_of(model.lassos.features, lassos.imputation.coef)
+    if not model.reading.previous:
+        imputed = rewards_of(model.lassos.features, lassos.imputation.coef)
     p = model.lassos.probability
     solve_lasso(model, belief, keep(kept, model.reading, arm, reward, imputed, p), l2)
 
