@@ -7,6 +7,7 @@ and the policy's constructor included. Times are those of the processor, with on
 other work on the machine does not count. Read the ratios: machines are noisy.
 
     python benchmarks/arms.py                  # K from 100 to 1,000,000: about four minutes
+    python benchmarks/arms.py --against 2028c25  # and the ratio of rounds to another commit's
     python benchmarks/arms.py --quick          # 100 and 10,000 arms, to see that it runs
     python benchmarks/arms.py --plot arms.png  # the picture of the documentation
 """
@@ -16,13 +17,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import resource
 import subprocess
 import sys
 import time
 
 import numpy as np
+
+from against import OURS, Library, libraries
 
 FEATURES = 20
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
@@ -69,9 +71,9 @@ def measure(name: str, arms: int) -> dict[str, float]:
     }
 
 
-def in_a_process(name: str, arms: int) -> dict[str, float]:
+def in_a_process(name: str, arms: int, library: Library = OURS) -> dict[str, float]:
     command = [sys.executable, __file__, "--measure", name, str(arms)]
-    alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    alone = library.environment(OPENBLAS_NUM_THREADS="1")
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=alone)
     out: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return out
@@ -111,6 +113,25 @@ def report(sizes: tuple[int, ...]) -> dict[str, dict[int, dict[str, float]]]:
     return results
 
 
+def compare(revision: str, sizes: tuple[int, ...]) -> None:
+    """Passes per round, here and in another commit."""
+    print("| policy | K | passes per round | of the other | ratio |\n|---|--:|--:|--:|--:|")
+    with libraries(revision) as both:
+        for name in POLICIES:
+            for arms in (each for each in sizes if each <= LARGEST.get(name, sizes[-1])):
+                here, there = (
+                    min(each["round"] / each["pass"] for each in turns)
+                    for turns in zip(
+                        *([in_a_process(name, arms, each) for each in both] for _ in range(3)),
+                        strict=True,
+                    )
+                )
+                ratio = here / there
+                print(
+                    f"| `{name}` | {arms:,} | {here:.2f} | {there:.2f} | {ratio:.2f} |", flush=True
+                )
+
+
 def growth(results: dict[int, dict[str, float]]) -> float:
     """The power of K with which the cost of a round grows, from 10,000 arms on."""
     large = [arms for arms in results if arms >= 10_000]
@@ -144,7 +165,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="100 and 10,000 arms")
     parser.add_argument("--plot", metavar="FILE", help="draw a picture, too")
     parser.add_argument("--measure", nargs=2, metavar=("POLICY", "K"), help=argparse.SUPPRESS)
+    parser.add_argument("--against", metavar="REV", help="a commit to compare with")
     options = parser.parse_args()
+    if options.against:
+        compare(options.against, SIZES[:3:2] if options.quick else SIZES)
+        return
     if options.measure:
         print(json.dumps(measure(options.measure[0], int(options.measure[1]))))
         return

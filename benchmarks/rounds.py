@@ -4,21 +4,29 @@ The floor for K arms is one symmetric K x K rank-one update and one matrix-vecto
 compiled. Online times are compared with a bare NumPy LinUCB loop of the same size. Machines are
 noisy: read the ratios, which come from one process, best of several repeats.
 
-    python benchmarks/rounds.py            # K=30, d=17 and K=1000, d=50
-    python benchmarks/rounds.py --quick    # a few rounds with K=30: to see that it runs
+    python benchmarks/rounds.py                      # K=30, d=17 and K=1000, d=50
+    python benchmarks/rounds.py --against 2028c25    # the ratios of both, of processes in turn
+    python benchmarks/rounds.py --quick              # a few rounds with K=30: to see that it runs
+
+Times are those of the thread's processor.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 import numba
 import numpy as np
 
 import rolf
+from against import Library, libraries, run
 from rolf.environments import Problem
 from rolf.simulation.loop import play_policy, ready_loop
 
@@ -61,23 +69,26 @@ def floor(arms: int, rounds: int) -> Callable[[], float]:
     floor_rounds(*args, 1)
 
     def work() -> float:
-        start = time.perf_counter()
+        start = time.thread_time()
         floor_rounds(*args, rounds)
-        return (time.perf_counter() - start) / rounds * 1e6
+        return (time.thread_time() - start) / rounds * 1e6
 
     return work
 
 
 def in_engine(cls: type[rolf.Policy], problem: Problem, rounds: int) -> Callable[[], float]:
-    loop = ready_loop(cls(problem.features, seed=0), problem)
+    try:
+        loop = ready_loop(cls(problem.features, seed=0), problem)
+    except TypeError:  # until November 2026 it took the class
+        loop = ready_loop(cls, problem)  # type: ignore[arg-type]
     regret = np.empty(rounds)
 
     def work() -> float:
         policy = cls(problem.features, seed=0)
         rng = np.random.default_rng(0)
-        start = time.perf_counter()
+        start = time.thread_time()
         play_policy(policy, problem, rng, regret, loop)
-        return (time.perf_counter() - start) / rounds * 1e6
+        return (time.thread_time() - start) / rounds * 1e6
 
     return work
 
@@ -94,11 +105,11 @@ def online(cls: type[rolf.Policy], problem: Problem, rounds: int) -> Callable[[]
 
     def work() -> float:
         policy = cls(problem.features, seed=0)
-        start = time.perf_counter()
+        start = time.thread_time()
         for t in range(rounds):
             decision = policy.ask(**extra)
             policy.tell(decision, means[decision.arm] + noise[t])
-        return (time.perf_counter() - start) / rounds * 1e6
+        return (time.thread_time() - start) / rounds * 1e6
 
     work()
     return work
@@ -112,7 +123,7 @@ def bare_linucb(problem: Problem, rounds: int) -> Callable[[], float]:
     def work() -> float:
         inverse = np.eye(features.shape[1]) / 0.6
         moment = np.zeros(features.shape[1])
-        start = time.perf_counter()
+        start = time.thread_time()
         for t in range(rounds):
             theta = inverse @ moment
             widths = np.sqrt(((features @ inverse) * features).sum(axis=1))
@@ -122,12 +133,51 @@ def bare_linucb(problem: Problem, rounds: int) -> Callable[[], float]:
             gain = inverse @ row
             inverse -= np.outer(gain, gain) / (1.0 + row @ gain)
             moment += reward * row
-        return (time.perf_counter() - start) / rounds * 1e6
+        return (time.thread_time() - start) / rounds * 1e6
 
     return work
 
 
-def report(arms: int, observed: int, rounds: int, online_rounds: int, repeats: int) -> bool:
+class Size(NamedTuple):
+    """Arms, observed features, and how many rounds are played how often."""
+
+    arms: int
+    observed: int
+    rounds: int
+    online_rounds: int
+    repeats: int
+
+
+SIZES = (Size(30, 17, 20_000, 2_000, 9), Size(1000, 50, 4_000, 1_000, 3))
+QUICK = (Size(30, 17, 200, 50, 1),)
+#: against commit 2028c25, with K=30 (the engine; ask and tell): all others at most SLOWER
+AGAINST = {
+    "rolf-bayes": 0.45,
+    "rolf-lasso": 0.6,
+    "rolf-ridge": 0.6,
+    "linucb": 0.6,
+    "lints": 0.6,
+    "ask and tell": 0.8,
+}
+SLOWER = 1.03
+#: processes of each library, in turn
+TURNS = 3
+
+
+class Times(NamedTuple):
+    """Microseconds per round: the floor, the bare loop, and (engine, ask and tell) by policy."""
+
+    floor: float
+    bare: float
+    policies: dict[str, tuple[float, float]]
+
+    def ratios(self, name: str) -> tuple[float, float]:
+        engine, online = self.policies[name]
+        return engine / self.floor, online / self.bare
+
+
+def measure(size: Size) -> Times:
+    arms, observed, rounds, online_rounds, repeats = size
     family = rolf.environments.paper(1, 1, arms=arms, size=2 * observed + 1, observed=observed)
     problem = family.draw(0)
     # at a thousand arms rolf-bayes-varying takes 10 ms per round: minutes for a dull number
@@ -139,34 +189,98 @@ def report(arms: int, observed: int, rounds: int, online_rounds: int, repeats: i
     asked += [online(cls, problem, online_rounds) for cls in classes]
     base, *compiled = interleaved(repeats, engine)
     bare, *asking = interleaved(repeats, asked)
-    print(f"\nK={arms}, d={observed}, us per round: floor {base:.3f}, bare NumPy LinUCB {bare:.1f}")
+    both = zip(compiled, asking, strict=True)
+    return Times(base, bare, dict(zip([cls.name for cls in classes], both, strict=True)))
+
+
+def report(size: Size) -> bool:
+    arms, observed = size.arms, size.observed
+    times = measure(size)
+    print(f"\nK={arms}, d={observed}, us per round: floor {times.floor:.3f}, ", end="")
+    print(f"bare NumPy LinUCB {times.bare:.1f}")
     print(f"{'policy':19}{'engine us':>10}{'/ floor':>9}{'target':>8}", end="")
     print(f"{'ask+tell us':>13}{'/ bare':>9}{'target':>8}")
     met = True
-    for cls, fast, slow in zip(classes, compiled, asking, strict=True):
-        target = ENGINE_TARGETS.get(arms, {}).get(cls.name)
-        online_target = ONLINE_TARGETS.get(cls.name) if arms == 30 else None
-        met &= target is None or fast / base <= target
-        met &= online_target is None or slow / bare <= online_target
-        print(f"{cls.name:19}{fast:10.3f}{fast / base:9.2f}{target or '':>8}", end="")
-        print(f"{slow:13.1f}{slow / bare:9.2f}{online_target or '':>8}")
-    times = {cls.name: fast for cls, fast in zip(classes, compiled, strict=True)}
-    against = times["rolf-bayes"] / times["rolf-lasso"]
-    milliseconds = times["rolf-bayes"] / 1e3
-    print(f"rolf-bayes: {against:.2f} times rolf-lasso, {milliseconds:.3f} ms per round")
-    return met and (against <= 5.0 if arms == 30 else times["rolf-bayes"] <= 5e3)
+    for name, (fast, slow) in times.policies.items():
+        engine, asked = times.ratios(name)
+        target = ENGINE_TARGETS.get(arms, {}).get(name)
+        online_target = ONLINE_TARGETS.get(name) if arms == 30 else None
+        met &= target is None or engine <= target
+        met &= online_target is None or asked <= online_target
+        print(f"{name:19}{fast:10.3f}{engine:9.2f}{target or '':>8}", end="")
+        print(f"{slow:13.1f}{asked:9.2f}{online_target or '':>8}")
+    bayes, lasso = (times.policies[name][0] for name in ("rolf-bayes", "rolf-lasso"))
+    print(f"rolf-bayes: {bayes / lasso:.2f} times rolf-lasso, {bayes / 1e3:.3f} ms per round")
+    return met and (bayes / lasso <= 5.0 if arms == 30 else bayes <= 5e3)
+
+
+MEASURE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import rounds
+rounds.print_times(int(sys.argv[2]), sys.argv[3] == "quick")
+"""
+
+
+def print_times(place: int, quick: bool) -> None:
+    print(json.dumps(measure((QUICK if quick else SIZES)[place])))
+
+
+def best_ratios(library: Library, place: int, quick: bool) -> dict[str, tuple[float, float]]:
+    """From a process of its own, which compares with what it measures itself."""
+    args = str(Path(__file__).parent), str(place), "quick" if quick else "all"
+    cache = os.environ.get("ROLF_CACHE_DIR", "")
+    out = run(library, MEASURE, *args, cache=cache).output.splitlines()[-1]
+    times = Times(*json.loads(out))
+    return {name: times.ratios(name) for name in times.policies}
+
+
+def compare(revision: str, quick: bool) -> bool:
+    """Floors, and multiples of the bare loop, here and in another commit."""
+    met = True
+    with libraries(revision) as both:
+        for place, size in enumerate(QUICK if quick else SIZES):
+            turns = [
+                [best_ratios(library, place, quick) for library in both]
+                for _ in range(1 if quick else TURNS)
+            ]
+            print(
+                f"\nK={size.arms}, d={size.observed}",
+                " " * 9,
+                "floors, here and there, ratio",
+                end="",
+            )
+            print(" " * 6, "ask+tell / bare, ratio")
+            for name in turns[0][0]:
+                if name not in turns[0][1]:
+                    continue
+                engine, asked = (
+                    [min(turn[which][name][kind] for turn in turns) for which in (0, 1)]
+                    for kind in (0, 1)
+                )
+                first, second = engine[0] / engine[1], asked[0] / asked[1]
+                target = AGAINST.get(name, SLOWER) if size.arms == 30 else SLOWER
+                met &= first <= target
+                print(
+                    f"{name:19}{engine[0]:12.2f}{engine[1]:9.2f}{first:7.2f} (target {target:4})",
+                    end="",
+                )
+                print(f"{asked[0]:10.2f}{asked[1]:9.2f}{second:7.2f}", flush=True)
+    return met
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a few rounds with K=30")
-    quick = parser.parse_args().quick
-    if quick:
-        report(30, 17, rounds=200, online_rounds=50, repeats=1)
-        return
-    met = report(30, 17, rounds=20_000, online_rounds=2_000, repeats=9)
-    met &= report(1000, 50, rounds=4_000, online_rounds=1_000, repeats=3)
-    print("\nall targets met" if met else "\nSOME TARGETS MISSED")
+    parser.add_argument("--against", metavar="REV", help="a commit to compare with")
+    options = parser.parse_args()
+    if options.against:
+        met = compare(options.against, options.quick)
+    else:
+        reports = [report(size) for size in (QUICK if options.quick else SIZES)]
+        met = all(reports)
+    if not options.quick:
+        print("\nall targets met" if met else "\nSOME TARGETS MISSED")
 
 
 if __name__ == "__main__":

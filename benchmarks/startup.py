@@ -1,36 +1,28 @@
-"""What starting costs: importing rolf, compiling everything once, and every process after that, in
-simulations and with ``rolf ask``.
+"""What starting costs: importing rolf, compiling everything once, the first decisions and the
+report of a fresh installation, and every later process, in simulations and with ``rolf ask``.
 
-Each figure is measured in fresh processes. The import is given as a ratio to NumPy's own; the two
-are measured in turn.
+Each figure is measured in fresh processes: seconds, seconds of all processors (CPU), and the memory
+of the largest process. The import is given as a ratio to NumPy's own; the two are measured in turn.
 
     python benchmarks/startup.py
-    python benchmarks/startup.py --quick    # once, with what has been compiled before
+    python benchmarks/startup.py --against 2028c25    # and as ratios to another commit
+    python benchmarks/startup.py --report             # with all of ``make run``, after the install
+    python benchmarks/startup.py --quick              # once, with what has been compiled before
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import resource
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Callable
 
-import rolf
+from against import COMMAND, OURS, Library, Usage, libraries, recipe, run
 
 POLICIES = ("rolf-lasso", "rolf-ridge", "linucb", "lints", "ucb")
+FOUR = ("rolf-lasso", "rolf-ridge", "linucb", "ucb")
 
-COMPILE = """
-import sys, time
-start = time.perf_counter()
-sys.argv = ["rolf", "compile"]
-from rolf.cli import main
-main()
-print(time.perf_counter() - start)
-"""
+IMPORT = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 
 FIRST_ASK = """
 import time
@@ -41,83 +33,119 @@ with rolf.open_experiment("memory://", "e", features=[[0.0], [1.0], [2.0]]) as e
 print(time.process_time() - start)
 """
 
-ASK = "import sys; sys.argv[0] = 'rolf'; from rolf.cli import main; main()"
-
-FIRST_ROUND = """
-import time
-start = time.perf_counter()
+FIRST_ROUNDS = """
 import rolf
-rolf.simulate({{"p": "{name}"}}, rolf.environments.paper(), rounds=100, runs=1, seed=0)
-print(time.perf_counter() - start)
+policy = rolf.RoLFBayes([[0.0], [1.0], [2.0]], seed=0)
+for round in range(20):
+    policy.tell(policy.ask(), float(round % 3))
+"""
+
+FOUR_POLICIES = """
+import sys
+import rolf
+rolf.simulate({name: name for name in sys.argv[1:]}, rolf.environments.paper(), rounds=100, runs=1)
+"""
+
+#: all of it in one process, and so in turn
+COMPILE_BAYES = """
+from rolf.simulation.loop import compile_policy
+compile_policy("rolf-bayes")
+"""
+
+NEW = """
+import sys
+import rolf
+with rolf.open_experiment(sys.argv[1], "e", features=[[0.0], [1.0], [2.0]]) as experiment:
+    experiment.tell(experiment.ask(), 1.0)
 """
 
 
-def seconds(code: str, cache: str, *, quiet: bool = True) -> float:
-    """Seconds that the code took, in a fresh process; it prints them itself."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        check=True,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL if quiet else None,
-        env={**os.environ, "ROLF_CACHE_DIR": cache},
-    )
-    return float(done.stdout.strip().splitlines()[-1])
+def with_fresh_cache(library: Library, code: str, *args: str) -> Usage:
+    with tempfile.TemporaryDirectory() as cache:
+        return run(library, code, *args, cache=cache)
 
 
-def import_ratio(repeats: int) -> tuple[float, float]:
-    """Best time of ``import rolf`` and of ``import numpy``, measured in turn."""
-    code = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+def make_run(library: Library) -> Usage:
+    """What ``make run`` does once everything is installed."""
+    commands = recipe(library, "run")
+    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as folder:
+        used = [run(library, COMMAND, *args, cache=cache, cwd=folder) for args in commands]
+    wall, cpu = sum(each.wall for each in used), sum(each.cpu for each in used)
+    return Usage(wall, cpu, max(each.peak for each in used), "")
+
+
+#: what a fresh installation takes, and the ratio to be reached against commit 2028c25
+FRESH: dict[str, tuple[Callable[[Library], Usage], float | None]] = {
+    "rolf compile": (lambda each: with_fresh_cache(each, COMMAND, "compile"), 0.4),
+    "rolf-bayes, all options": (lambda each: with_fresh_cache(each, COMPILE_BAYES), None),
+    "four policies, 100 rounds": (lambda each: with_fresh_cache(each, FOUR_POLICIES, *FOUR), None),
+    "rolf-bayes, 20 ask and tell": (lambda each: with_fresh_cache(each, FIRST_ROUNDS), None),
+}
+#: MiB of the largest process of ``rolf compile``, and seconds of ``make run`` on two quiet cores
+MEMORY, REPORT = 600.0, 105.0
+
+
+def fresh_installation(compared: list[Library], names: list[str]) -> None:
+    header = f"{'a fresh installation':30}{'':12}{'s':>7}{'CPU s':>8}{'MiB':>7}"
+    print(header + (f"{'ratio':>8}{'CPU':>6}{'MiB':>6}" if len(compared) > 1 else ""))
+    for name in names:
+        measure, target = FRESH.get(name, (make_run, None))
+        used = [measure(library) for library in reversed(compared)]
+        for library, each in zip(reversed(compared), used, strict=True):
+            line = f"{name:30}{library.name:12}{each.wall:7.1f}{each.cpu:8.1f}{each.peak:7.0f}"
+            if library is OURS and len(compared) > 1:
+                ratios = [mine / theirs for mine, theirs in zip(each[:3], used[0][:3], strict=True)]
+                line += "{:8.2f}{:6.2f}{:6.2f}".format(*ratios)
+                line += "" if target is None else f"   (target {target})"
+            print(line, flush=True)
+    print(f"(targets: rolf compile {MEMORY:.0f} MiB, make run {REPORT:.0f} s on two quiet cores)\n")
+
+
+def least(repeats: int, measure: Callable[[], float]) -> float:
+    return min(measure() for _ in range(repeats))
+
+
+def printed(library: Library, code: str, cache: str) -> float:
+    return float(run(library, code, cache=cache).output.split()[-1])
+
+
+def later_processes(library: Library, cache: str, repeats: int) -> None:
+    """What every process costs after the first."""
     best = {"rolf": float("inf"), "numpy": float("inf")}
-    for _ in range(repeats):
+    for _ in range(3 * repeats):
         for name in best:
-            best[name] = min(best[name], seconds(code.format(name), ""))
-    return best["rolf"], best["numpy"]
-
-
-def command_cpu(cache: str, repeats: int) -> float:
-    """The least processor time of ``rolf ask``, from the start of its process to the end."""
+            best[name] = min(best[name], printed(library, IMPORT.format(name), cache))
+    print(
+        f"{library.name}: import rolf / import numpy {best['rolf'] / best['numpy']:.2f} (target 2)"
+    )
+    ask = least(repeats, lambda: printed(library, FIRST_ASK, cache))
+    print(f"{library.name}: first ask of rolf-bayes {ask:.2f} s of CPU (target 0.5)")
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/e.db"
-        with rolf.open_experiment(url, "e", features=[[0.0], [1.0], [2.0]]) as experiment:
-            experiment.tell(experiment.ask(), 1.0)
-        least = float("inf")
-        for _ in range(repeats):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            command = [sys.executable, "-c", ASK, "ask", url, "e"]
-            environment = {**os.environ, "ROLF_CACHE_DIR": cache}
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            least = min(least, used)
-    return least
-
-
-def later_processes(cache: str, repeats: int, policies: Sequence[str]) -> None:
-    """What every process costs after the first."""
-    ask = min(seconds(FIRST_ASK, cache) for _ in range(repeats))
-    print(f"later process, first ask of rolf-bayes: {ask:.2f} s of CPU (target 0.5)")
-    print(f"rolf ask, the whole process: {command_cpu(cache, repeats):.2f} s of CPU (target 0.6)")
-    for name in policies:
-        later = min(seconds(FIRST_ROUND.format(name=name), cache) for _ in range(repeats))
-        print(f"later process, 100 rounds of {name}: {later:.2f} s (target 2)")
+        run(library, NEW, url, cache=cache)
+        whole = least(repeats, lambda: run(library, COMMAND, "ask", url, "e", cache=cache).cpu)
+    print(f"{library.name}: rolf ask, the whole process {whole:.2f} s of CPU (target 0.6)")
+    for name in POLICIES[: 1 if repeats == 1 else None]:
+        later = least(repeats, lambda: run(library, FOUR_POLICIES, name, cache=cache).wall)  # noqa: B023
+        print(f"{library.name}: 100 rounds of {name} {later:.2f} s (target 2)", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="once, compiling nothing again")
-    quick = parser.parse_args().quick
-    ours, numpys = import_ratio(1 if quick else 15)
-    print(f"import rolf / import numpy: {ours / numpys:.2f} (target 2)")
-    if quick:
-        later_processes(os.environ.get("ROLF_CACHE_DIR", ""), 1, POLICIES[:1])
-        return
-    with tempfile.TemporaryDirectory() as cache:
-        start = time.perf_counter()
-        first = seconds(COMPILE, cache, quiet=False)
-        print(f"first compilation of everything, two processes: {first:.1f} s (target 120)")
-        later_processes(cache, 5, POLICIES)
-        print(f"everything: {time.perf_counter() - start:.0f} s")
+    parser.add_argument("--report", action="store_true", help="with all of make run")
+    parser.add_argument("--against", metavar="REV", help="a commit to compare with")
+    options = parser.parse_args()
+    with libraries(options.against) as compared:
+        if options.quick:
+            for library in compared:
+                later_processes(library, os.environ.get("ROLF_CACHE_DIR", ""), 1)
+            return
+        fresh_installation(compared, [*FRESH, *(["make run"] if options.report else [])])
+        for library in compared:
+            with tempfile.TemporaryDirectory() as cache:
+                run(library, COMMAND, "compile", cache=cache)
+                later_processes(library, cache, 5)
 
 
 if __name__ == "__main__":

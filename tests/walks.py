@@ -4,8 +4,8 @@ A walk is recorded with Python's own hook for calls, once the same call has been
 everything is imported, compiled, cached and open. Leaves (checks, errors, linear algebra, text,
 types, the dispatch of kernels) are looked through, as if they were Python's own.
 
-``files`` are those entered, in order; ``changes`` counts how often the next call is in another file
-than the call before; ``calls`` are pairs of files, of which the first calls the second.
+``files`` are those entered, in order; ``changes`` counts how often a call is in another file than
+the call before it in the same thread; ``calls`` are pairs of files: a caller, and what it calls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import sys
 import tempfile
 import textwrap
 import threading
-import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -59,6 +58,8 @@ class Recorder:
         self._on = False
         self._lock = threading.Lock()
         self._entered: list[str] = []
+        self._changes = 0
+        self._last: dict[int, str] = {}  # file of the last call, per thread
         self._calls: set[tuple[str, str]] = set()
         self._names: dict[str, str | None] = {}
 
@@ -72,15 +73,15 @@ class Recorder:
 
     def walk(self, call: Callable[[], object]) -> Walk:
         """What ``call`` goes through."""
-        self._entered, self._calls, self._on = [], set(), True
+        self._entered, self._calls, self._last = [], set(), {}
+        self._changes, self._on = 0, True
         sys.setprofile(self._note)
         try:
             call()
         finally:
             sys.setprofile(None)
             self._on = False
-        pairs = zip(self._entered, self._entered[1:], strict=False)
-        changes = sum(one != other for one, other in pairs)
+        changes = self._changes - 1  # the first call is no change
         return Walk(list(dict.fromkeys(self._entered)), changes, self._calls)
 
     def _note(self, frame: Any, event: str, _: object) -> None:
@@ -92,6 +93,9 @@ class Recorder:
         caller, dispatched = self._caller(frame)
         with self._lock:
             self._entered.append(name)
+            thread = threading.get_ident()
+            self._changes += self._last.get(thread) != name
+            self._last[thread] = name
             if caller is not None and caller != name and not dispatched:
                 self._calls.add((caller, name))
 
@@ -261,7 +265,6 @@ async def post(app: Any, path: str, body: object, key: str) -> Any:
         "content-type": "application/json",
         "content-length": str(len(data)),
         "host": "127.0.0.1",
-        "idempotency-key": uuid.uuid4().hex,
     }
     scope = {
         "type": "http",

@@ -1,9 +1,10 @@
-"""Tables as plain text and as HTML, and text in CSV files."""
+"""Tables as plain text and as HTML, text in CSV files, and tags that start ids."""
 
 from __future__ import annotations
 
 import csv
 import html
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -114,3 +115,11 @@ def write_csv(path: str | Path, names: Sequence[str], rows: Iterable[Mapping[str
 def as_written(text: str) -> str:
     """Text as it was before ``harmless``."""
     return re.sub(HARMLESS, r"\1", text)
+
+
+def new_tag() -> str:
+    """Random text that ids start with.
+
+    It has no "e": pandas and spreadsheets would read ``1234567e-1`` as a number.
+    """
+    return os.urandom(4).hex().replace("e", "g")

@@ -22,16 +22,11 @@ ALLOWED = {
 #: at most so many names are left in a room
 LEFT = Counter(
     {
-        "client": 1,
-        "estimators": 8,
-        "experiments": 13,
-        "kernel": 2,
+        "estimators": 6,
+        "experiments": 5,
         "paper": 2,
-        "policies": 1,
-        "service": 5,
-        "sweeps": 2,
-        "testing": 2,
-        "theory.py": 2,
+        "sweeps": 1,
+        "theory.py": 1,
     }
 )
 

@@ -90,7 +90,7 @@ with rolf.open_experiment("sqlite:///x.db", "x", features=features) as experimen
     for turn in range(5):
         experiment.tell(experiment.ask(), turn % 2)
     experiment.add_arms([[0.5, 0.5]])
-    experiment.pending(), rows_of(experiment)
+    experiment.pending(), experiment.log()
     print(experiment.status())
 family = rolf.environments.synthetic(arms=4)
 print(rolf.simulate({"u": "ucb", "b": "rolf-bayes"}, family, rounds=20, runs=2, seed=0))

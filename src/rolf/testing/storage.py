@@ -204,9 +204,9 @@ class StorageContract(LogContract):
         assert current_state(again) == folded_state(again)
         create_experiment(url, **arguments)
 
-    # --- several handles ---
+    # --- open more than once ---
 
-    def test_two_handles_share_one_experiment(self, url: str) -> None:
+    def test_an_experiment_that_is_open_twice_is_one(self, url: str) -> None:
         one = create_experiment(url)
         two = open_experiment(url, "one")
         first, second = one.ask(), two.ask()
@@ -222,7 +222,7 @@ class StorageContract(LogContract):
 
     @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
     @given(steps=st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(-2, 2))))
-    def test_any_interleaving_of_two_handles(
+    def test_any_interleaving_of_an_experiment_that_is_open_twice(
         self, url: str, steps: list[tuple[bool, int, int]]
     ) -> None:
         name = new_name()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from rolf.errors import AlreadyTold, InvalidArgument, UnknownDecision
+from rolf.text import new_tag
 from rolf.types import Choice, Decision, FloatArray
 
 
@@ -27,7 +27,7 @@ class PendingDecisions:
     """
 
     def __init__(self) -> None:
-        self.tag = os.urandom(4).hex()
+        self.tag = new_tag()
         self.issued = 0
         self.by_id: dict[str, Pending] = {}
 
