@@ -24,7 +24,9 @@ CHOICES = {
     'unmatched="impute"': {"unmatched": "impute"},
     'cap="appendix"': {"cap": "appendix"},
     'imputation="frozen"': {"imputation": "frozen"},
+    'imputation="previous"': {"imputation": "previous"},
 }
+BASES = {'basis="qr"': {"basis": "qr"}}
 
 
 def regret(name: str, rounds: int, runs: int, **options: Any) -> FloatArray:
@@ -40,7 +42,8 @@ def main() -> None:
         for coupling in ("action", "greedy"):
             default = regret(name, rounds, runs, coupling=coupling)
             print(f"{name}, coupling {coupling}: {default.mean():.1f}")
-            for label, options in CHOICES.items():
+            choices = CHOICES | (BASES if name == "rolf-lasso" else {})
+            for label, options in choices.items():
                 change = regret(name, rounds, runs, coupling=coupling, **options) - default
                 error = change.std(ddof=1) / runs**0.5
                 print(f"  {label:20} {change.mean():+.1f} ± {error:.1f}")

@@ -28,14 +28,17 @@ def rolf_penalty(penalty: Any, p: float) -> float:
 
 def reading(imputation: Any, unmatched: Any) -> Reading | None:
     """How the paper's equations are read; None where they need counts and sums only."""
-    frozen = one_of("imputation", imputation, "latest", "frozen") == "frozen"
+    imputation = one_of("imputation", imputation, "latest", "frozen", "previous")
     all_rounds = one_of("unmatched", unmatched, "skip", "impute") == "impute"
-    return Reading(frozen, all_rounds) if frozen or all_rounds else None
+    frozen = imputation != "latest"
+    if not frozen and not all_rounds:
+        return None
+    return Reading(frozen, imputation == "previous", all_rounds)
 
 
-def augmentation(arms: Arms, keep_scale: bool | None) -> Augmentation:
+def augmentation(arms: Arms, keep_scale: bool | None, basis: str = "svd") -> Augmentation:
     """Augmented features of a policy's arms, with a warning where that loses what they share."""
-    out = Augmentation(arms.features, keep_scale=bool(keep_scale))
+    out = Augmentation(arms.features, keep_scale=bool(keep_scale), basis=basis)
     columns = arms.features.shape[1]
     if out.reduced and keep_scale is None and columns <= arms.count and out.rank > 0:
         warnings.warn(

@@ -50,9 +50,13 @@ class RoLFLasso(Policy):
         noise: standard deviation of the noise (sigma); used by penalty="theory" only.
         keep_scale: keep the singular values of rank-deficient features; by default they are
             replaced by an orthonormal basis, with a warning where that loses something.
+        basis: of the complement of the features, on which the lasso depends, though not on its
+            signs: "svd", that of LAPACK's full singular value decomposition (the paper), or "qr",
+            that of a Householder QR. For K >= 11 d/6 the two are the same.
         cap: on resampling: "text", with log(1/(1-p)), or "appendix", with log(1/p).
         imputation: "latest" imputes every past round again with the newest estimate (the paper's
-            proofs); "frozen" pseudo-rewards keep the estimate of their round (its equation).
+            proofs); pseudo-rewards of "frozen" keep the estimate of their round (its equation),
+            those of "previous" that of the round before (the order of lines in its algorithm box).
         unmatched: rounds that did not match: "skip" them (the algorithm box), or "impute": the
             imputation sums over them as well (the equations).
         seed: of this policy's own draws.
@@ -73,6 +77,7 @@ class RoLFLasso(Policy):
         penalty: float | str | tuple[float, float] | None = None,
         noise: float = 0.1,
         keep_scale: bool | None = None,
+        basis: str = "svd",
         cap: str = "text",
         imputation: str = "latest",
         unmatched: str = "skip",
@@ -80,7 +85,7 @@ class RoLFLasso(Policy):
     ) -> None:
         arms = Arms.read(features)
         count = arms.count
-        augmented = augmentation(arms, keep_scale)
+        augmented = augmentation(arms, keep_scale, basis)
         rule = Coupling.checked(
             p,
             delta,

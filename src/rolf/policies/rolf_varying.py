@@ -38,7 +38,8 @@ class RoLFVarying(Policy):
         penalty: of the ridge; p by default, which is also what "theory" means here.
         cap: on resampling: "text", with log(1/(1-p)), or "appendix", with log(1/p).
         imputation: "latest" imputes every past round again with the newest estimate (the paper's
-            proofs); "frozen" pseudo-rewards keep the estimate of their round (its equation).
+            proofs); pseudo-rewards of "frozen" keep the estimate of their round (its equation),
+            those of "previous" that of the round before (the order of lines in its algorithm box).
         unmatched: rounds that did not match: "skip" them (the algorithm box), or "impute": the
             imputation sums over them as well (the equations).
         context: names or number of the entries of a context that comes with every ``ask`` in the

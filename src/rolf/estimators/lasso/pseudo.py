@@ -5,8 +5,8 @@ newest imputation estimate and leave out rounds that did not match. The printed 
 read differently in two places:
 
 * frozen: the pseudo-rewards of a round keep the imputation estimate of that round, which has seen
-  the round's own reward. Their sum q (K,) over the matched rounds is then carried from round to
-  round; it does not follow from counts and sums.
+  the round's own reward, or, with "previous", the one before, which has not. Their sum q (K,) over
+  the matched rounds is then carried from round to round; it does not follow from counts and sums.
 * unmatched: the imputation estimate sums over all rounds, the main estimate over the matched ones.
   A round that does not match changes nothing by itself (algorithm box), so its reward is set aside
   and enters the imputation with the next match.
@@ -50,9 +50,11 @@ LARGEST = 1e200
 
 
 class Reading(NamedTuple):
-    """Whether pseudo-rewards are frozen, and whether unmatched rounds enter the imputation."""
+    """Whether pseudo-rewards are frozen, whether they are made with the imputation estimate of the
+    round before, and whether unmatched rounds enter the imputation."""
 
     frozen: bool
+    previous: bool
     unmatched: bool
 
 
@@ -75,7 +77,7 @@ class Kept(NamedTuple):
 def keep(
     kept: Kept, reading: Reading, arm: int, reward: float, imputed: FloatArray, p: float
 ) -> FloatArray:
-    """Take in a matched reward, given the imputed rewards (K,) of its round; gives q."""
+    """Take in a matched reward, given the imputed rewards (K,) for its round; gives q."""
     kept.counts[arm] += 1.0
     kept.sums[arm] += reward
     if reading.frozen:
@@ -100,7 +102,8 @@ def _set_aside(model: Any, belief: Any, seen: Observation) -> None:
 
 def _check_growth(model: Any) -> None:
     if model.reading.frozen:
-        raise ValueError('with imputation="frozen" a new arm has no pseudo-rewards of past rounds')
+        how = "previous" if model.reading.previous else "frozen"
+        raise ValueError(f'with imputation="{how}" a new arm has no pseudo-rewards of past rounds')
 
 
 def check_kept(kept: Kept) -> None:
@@ -150,6 +153,7 @@ def solve_ridge(model: PseudoRidge, belief: PseudoRidgeBelief, pseudo: FloatArra
 
 def _observe_ridge(model: PseudoRidge, belief: PseudoRidgeBelief, seen: Observation) -> None:
     kept, imputation = belief.kept, belief.imputation
+    imputed = imputation.estimates.copy()
     if dot(kept.aside_counts, kept.aside_counts) > 0.0:
         for arm in range(kept.counts.size):
             count = int(kept.aside_counts[arm])
@@ -158,8 +162,10 @@ def _observe_ridge(model: PseudoRidge, belief: PseudoRidgeBelief, seen: Observat
             kept.aside_counts[arm] = 0.0
             kept.aside_sums[arm] = 0.0
     take_in(model.imputation, imputation, seen.arm, seen.reward)
+    if not model.reading.previous:
+        imputed = imputation.estimates
     p = model.probability
-    pseudo = keep(kept, model.reading, seen.arm, seen.reward, imputation.estimates, p)
+    pseudo = keep(kept, model.reading, seen.arm, seen.reward, imputed, p)
     solve_ridge(model, belief, pseudo)
 
 
@@ -240,6 +246,7 @@ def add_pseudo(
 ) -> None:
     """One more matched reward."""
     kept, lassos = belief.kept, belief.lassos
+    imputed = rewards_of(model.lassos.features, lassos.imputation.coef)
     for each in range(kept.counts.size):
         count = int(kept.aside_counts[each])
         for _ in range(count):  # counts and sums are all that matters
@@ -247,7 +254,8 @@ def add_pseudo(
         kept.aside_counts[each] = 0.0
         kept.aside_sums[each] = 0.0
     impute(model.lassos, lassos, arm, reward, l1)
-    imputed = rewards_of(model.lassos.features, lassos.imputation.coef)
+    if not model.reading.previous:
+        imputed = rewards_of(model.lassos.features, lassos.imputation.coef)
     p = model.lassos.probability
     solve_lasso(model, belief, keep(kept, model.reading, arm, reward, imputed, p), l2)
 

@@ -177,6 +177,9 @@ def solve_varying(
 def _observe(model: PseudoVarying, belief: PseudoVaryingBelief, seen: Observation) -> None:
     arm, reward = seen.arm, seen.reward
     table = seen.row.reshape((belief.bias.size, model.size))
+    before = (belief.theta, belief.bias)
+    if model.reading.previous:
+        before = solve_imputation(model, belief)
     take_over(belief.imputation, belief.aside)
     add_played(belief.imputation, arm, table[arm], reward)
     add_played(belief.matched, arm, table[arm], reward)
@@ -185,6 +188,8 @@ def _observe(model: PseudoVarying, belief: PseudoVaryingBelief, seen: Observatio
     theta, bias = solve_imputation(model, belief)
     if model.reading.frozen:
         imputed = matvec(table, theta) + bias
+        if model.reading.previous:
+            imputed = matvec(table, before[0]) + before[1]
         rewards = pseudo_rewards(imputed, arm, reward, model.probability)
         add(belief.pseudo, 1.0, rewards)
         add(belief.pseudo_cross, 1.0, vecmat(rewards, table))
@@ -224,8 +229,8 @@ def _check_totals(model: PseudoVarying, belief: PseudoVaryingBelief, rounds: int
 
 def _check_growth(model: PseudoVarying) -> None:
     raise ValueError(
-        'with imputation="frozen" or unmatched="impute" the features of all arms in every past '
-        "round count, and a new arm has none"
+        'with imputation="frozen" or "previous", or unmatched="impute", the features of all arms '
+        "in every past round count, and a new arm has none"
     )
 
 
