@@ -341,6 +341,7 @@ class Replica:
         The random draws of a decision depend on the seed and its number alone.
         """
         policy, state = self.policy, self.state
+        bits = 1 << np.arange(state.clock.size)
         rows = []
         for number in numbers:
             before = state.clock.copy()
@@ -349,7 +350,6 @@ class Replica:
                 chance = chance()
             if distinct:
                 round = round._replace(available=round.available[round.available != choice.arm])
-            steps = enumerate(state.clock - before)
             rows.append(
                 Row(
                     seq=0,
@@ -361,7 +361,7 @@ class Replica:
                     greedy=int(choice.greedy),
                     pseudo_action=int(choice.pseudo),
                     matched=bool(choice.matched),
-                    clock_steps=sum(int(step) << entry for entry, step in steps),
+                    clock_steps=int((state.clock - before) @ bits),
                     details=details,
                 )
             )
