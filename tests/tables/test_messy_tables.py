@@ -1,4 +1,4 @@
-"""Tables as they come: an export of 60 products from a German Excel, and whatever else happens."""
+"""Messy tables: an export of 60 products from a German Excel, and other cases."""
 
 from __future__ import annotations
 
