@@ -15,7 +15,7 @@ import pytest
 
 import rolf
 from rolf.client.experiment import RemoteExperiment
-from rolf.errors import InvalidArgument, UnknownExperiment
+from rolf.errors import InvalidArgument, ServiceError, UnknownExperiment
 from rolf.experiments import experiment as local_beliefs
 from rolf.service.result_cache import Results
 from support.served import problem
@@ -311,3 +311,55 @@ def test_methods_without_arguments_use_get(service):
     for method in METHODS:
         request = next(getattr(RemoteExperiment, method).__wrapped__(service.experiment("one")))
         assert (request.method, request.body) == ("GET", None)
+
+
+@both_kinds
+def test_probabilities_of_the_next_ask(played, arms):
+    for policy in ("rolf-bayes", "ucb", "lints"):
+        remote, local = played(arms, policy=policy)
+        names = remote.arms
+        remote.retire_arms([names[3]])
+        assert_same(remote, local, "probabilities")
+        assert_same(remote, local, "probabilities", available=names[:2], draws=500)
+        assert_same(remote, local, "probabilities", available=["x"], fails=True)
+        assert_same(remote, local, "probabilities", draws=0, fails=True)
+    remote, local = played(arms, policy="rolf-varying", round={"features": PLAIN})
+    assert_same(remote, local, "probabilities", features=np.array(PLAIN))
+    assert_same(remote, local, "probabilities", fails=True)
+
+
+@both_kinds
+def test_totals_are_learned_once(played, arms):
+    remote, local = played(arms, policy="ucb", rounds=0)
+    assert remote.learn_totals([3, 0, 2, 1], np.array([1.5, 0.0, 1.0, 0.5]), source="May") == 6
+    assert remote.learn_totals([3, 0, 2, 1], [1.5, 0.0, 1.0, 0.5], source="May") == 0
+    assert remote.learn_totals([1, 0, 0, 0], [0.5, 0.0, 0.0, 0.0]) == 1
+    assert [each.history for each in local.status().arms] == [4, 0, 2, 1]
+    assert_same(remote, local, "estimates")
+    with pytest.raises(InvalidArgument, match="counts"):
+        remote.learn_totals([1], [0.5])
+
+
+@both_kinds
+def test_features_are_corrected(played, arms):
+    remote, local = played(arms, policy="rolf-ridge")
+    first, *_ = remote.arms
+    remote.update_features({first: [5.0, 6.0]})
+    assert list(local.arm_table()[0].features.values()) == [5.0, 6.0]
+    remote.update_features(arms)
+    assert list(local.arm_table()[0].features.values()) == [1.0, 2.0]
+    assert_same(remote, local, "estimates")
+    with pytest.raises(InvalidArgument):
+        remote.update_features({"nothing": [5.0, 6.0]})
+
+
+def test_what_only_databases_can_do(played, tmp_path):
+    remote, _ = played(rounds=1)
+    for call in (
+        lambda: remote.backup(tmp_path / "x.db"),
+        lambda: remote.export(tmp_path / "x.csv"),
+        lambda: remote.learn_file(tmp_path / "x.csv", "arm", "reward"),
+        lambda: asyncio.run(remote.abackup(tmp_path / "x.db")),
+    ):
+        with pytest.raises(ServiceError, match="over HTTP"):
+            call()

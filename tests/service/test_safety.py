@@ -102,7 +102,7 @@ def test_a_key_does_what_its_scope_allows_and_no_more(client, routes):
 
 def test_reading_needs_no_more_than_read(routes):
     for method, path, scope in routes:
-        reads = method == "GET" or path.endswith("/estimates")
+        reads = method == "GET" or path.endswith(("/estimates", "/probabilities"))
         expected = "read" if reads else "admin"
         assert scope == ("decide" if path.endswith(("/ask", "/tell")) else expected)
 

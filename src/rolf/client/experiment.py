@@ -26,16 +26,20 @@ from rolf.client.calls import Connected, awaited, path, sent
 from rolf.client.errors import not_ours
 from rolf.client.exchange import Call, Request
 from rolf.client.transport import Transport
-from rolf.errors import ExperimentError, InvalidArgument, RequestTooLarge
+from rolf.errors import ExperimentError, InvalidArgument, RequestTooLarge, ServiceError
 from rolf.experiments.protocol import METHODS
 from rolf.tables.raw import index_labels
 from rolf.types import Decision, FloatArray
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rolf.diagnosis.result import Diagnosis
     from rolf.experiments.log.decisions import LoggedDecision
     from rolf.experiments.status.pending import Pending
     from rolf.experiments.status.result import ArmRecord, Counts, Status
+    from rolf.experiments.transfer.learn_file import Learned
+    from rolf.progress import Progress
 
 
 class RemoteExperiment(Connected):
@@ -231,6 +235,55 @@ class RemoteExperiment(Connected):
         answer = yield Request("POST", self._path("learn"), body)
         return len(body["rewards"]) if source is None else int(answer["learned"])
 
+    @sent
+    def learn_totals(
+        self,
+        counts: Any,
+        sums: Any,
+        squares: Any = None,
+        *,
+        level: float = 0.0,
+        source: str | None = None,
+    ) -> Call[int]:
+        """Learn from rewards from before the experiment that were added up per arm; durable when
+        this returns.
+
+        Args:
+            counts: (K,) number of rewards per arm.
+            sums: (K,) their sums.
+            squares: (K,) the sums of their squares; needed by policies that learn the noise.
+            level: what was subtracted from every reward beforehand.
+            source: as in ``learn``.
+
+        Returns:
+            How many rounds were learned; 0 if they were known.
+        """
+        body = {
+            "counts": plain("counts", counts),
+            "sums": plain("sums", sums),
+            "level": as_number(level),
+            "source": uuid.uuid4().hex if source is None else source,
+        }
+        if squares is not None:
+            body["squares"] = plain("squares", squares)
+        answer = yield Request("POST", self._path("learn", "totals"), body)
+        return int(sum(body["counts"])) if source is None else int(answer["learned"])
+
+    @sent
+    def learn_file(
+        self,
+        path: str | Path,
+        arm: str,
+        reward: str,
+        *,
+        source: str | None = None,
+        skip_unknown: bool = False,
+        progress: Progress = None,
+    ) -> Call[Learned]:
+        """Not over HTTP: read the file, and pass its columns to ``learn``."""
+        why = "read the file and pass its columns to learn"
+        return (yield from _not_over_http("learn_file", why))
+
     # --- what is known ---
 
     @sent
@@ -289,6 +342,18 @@ class RemoteExperiment(Connected):
         """``log`` for coroutines."""
         return [_logged(line) async for line in self.transport.alines(self._log_request())]
 
+    @sent
+    def export(self, path: str | Path) -> Call[int]:
+        """Not over HTTP: the route ``GET .../log?format=csv`` sends the same columns."""
+        return (
+            yield from _not_over_http("export", "GET .../log?format=csv sends the same columns")
+        )
+
+    @sent
+    def backup(self, path: str | Path) -> Call[None]:
+        """Not over HTTP: back up the database of the service."""
+        yield from _not_over_http("backup", "connect to the database of the service")
+
     def _log_request(self) -> Request:
         return Request("GET", self._path("log"), params={"format": "jsonl"})
 
@@ -308,6 +373,25 @@ class RemoteExperiment(Connected):
         order = np.argsort(-_column(answer, "estimate"), kind="stable")
         ordered = [answer["arms"][position] for position in order]
         return [each["arm"] for each in ordered if each["active"]][:count]
+
+    @sent
+    def probabilities(
+        self,
+        *,
+        available: Iterable[Any] | None = None,
+        features: Any = None,
+        context: Any = None,
+        draws: int = 10_000,
+    ) -> Call[Any]:
+        """Each arm's probability in the next ``ask``; 0 for retired arms.
+
+        Exact, except for Thompson sampling, where it is the share of ``draws`` posterior draws.
+        Reading it changes no later decision.
+        """
+        options = {} if whole("draws", draws, 1) == 10_000 else {"draws": int(draws)}
+        body = {**(yield from self._round(available, features, context)), **options}
+        answer = yield Request("POST", self._path("probabilities"), body)
+        return _labelled(answer, _column(answer, "probability"))
 
     @sent
     def intervals(
@@ -403,6 +487,20 @@ class RemoteExperiment(Connected):
         answer = yield Request("POST", self._path("arms"), body, repeatable=False)
         warn_of(answer["notes"])
         return list(answer["added"])
+
+    @sent
+    def update_features(self, features: Any) -> Call[None]:
+        """Correct features: a mapping from arms to rows, or a table or file of some or all arms.
+
+        Counts and sums of rewards are kept; whatever follows from them is computed again.
+        """
+        if isinstance(features, dict):
+            rows = number_table(list(features.values()))
+            body = {"of": arm_names(list(features)), "features": rows.tolist()}
+        else:
+            body = table_of_arms(features)
+        answer = yield Request("POST", self._path("arms", "update"), body)
+        warn_of(answer["notes"])
 
     @sent
     def retire_arms(self, ids: Any) -> Call[None]:
@@ -542,6 +640,12 @@ def _labelled(
 def _names(labels: list[Any]) -> list[Any] | None:
     """The names of arms; None if they only have numbers."""
     return None if labels == list(range(len(labels))) else labels
+
+
+def _not_over_http(method: str, instead: str) -> Call[NoReturn]:
+    """The call of a method that a service does not have."""
+    raise ServiceError(f"{method} is not possible over HTTP: {instead}")
+    yield
 
 
 def _check_posterior(answer: Mapping[str, Any]) -> None:

@@ -6,18 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rolf.experiments.log.decisions import LoggedDecision
     from rolf.experiments.status.pending import Pending
     from rolf.experiments.status.result import ArmRecord, Counts, Status
+    from rolf.experiments.transfer.learn_file import Learned
+    from rolf.progress import Progress
     from rolf.types import Decision
 
 #: the methods of every experiment: each has a coroutine, whose name starts with an ``a``
 METHODS = (
-    *("ask", "ask_many", "tell", "tell_many", "correct", "learn"),
-    *("status", "counts", "pending", "log"),
-    *("arm_table", "add_arms", "retire_arms", "restore_arms", "pause", "resume"),
-    *("estimates", "rank", "intervals", "probability_best"),
-    "delete",
+    *("ask", "ask_many", "tell", "tell_many", "correct"),
+    *("learn", "learn_totals", "learn_file"),
+    *("status", "counts", "pending", "log", "export", "backup"),
+    *("arm_table", "add_arms", "update_features", "retire_arms", "restore_arms"),
+    *("estimates", "rank", "probabilities", "intervals", "probability_best"),
+    *("pause", "resume", "delete"),
 )
 
 
@@ -87,6 +92,29 @@ class ExperimentProtocol(Protocol):
     ) -> int:
         """Learn from rounds from before the experiment; returns how many were new."""
 
+    def learn_totals(
+        self,
+        counts: Any,
+        sums: Any,
+        squares: Any = None,
+        *,
+        level: float = 0.0,
+        source: str | None = None,
+    ) -> int:
+        """Learn from rewards from before the experiment that were added up per arm."""
+
+    def learn_file(
+        self,
+        path: str | Path,
+        arm: str,
+        reward: str,
+        *,
+        source: str | None = None,
+        skip_unknown: bool = False,
+        progress: Progress = None,
+    ) -> Learned:
+        """Learn from a table in a file; a service refuses it."""
+
     # --- what is known ---
 
     def status(self, *, control: Any = None, timeline: bool = False) -> Status:
@@ -101,11 +129,27 @@ class ExperimentProtocol(Protocol):
     def log(self) -> list[LoggedDecision]:
         """All decisions with their rewards, in their order."""
 
+    def export(self, path: str | Path) -> int:
+        """Write the log to a file; a service refuses it."""
+
+    def backup(self, path: str | Path) -> None:
+        """Write the experiment to a database of its own; a service refuses it."""
+
     def estimates(self, *, features: Any = None, context: Any = None) -> Any:
         """Estimated mean reward per arm."""
 
     def rank(self, k: int | None = None, *, features: Any = None, context: Any = None) -> list[Any]:
         """The ``k`` best active arms by estimate."""
+
+    def probabilities(
+        self,
+        *,
+        available: Iterable[Any] | None = None,
+        features: Any = None,
+        context: Any = None,
+        draws: int = 10_000,
+    ) -> Any:
+        """Each arm's probability in the next ``ask``."""
 
     def intervals(self, level: float = 0.9, *, features: Any = None, context: Any = None) -> Any:
         """Posterior intervals of the arms' mean rewards."""
@@ -127,6 +171,9 @@ class ExperimentProtocol(Protocol):
 
     def add_arms(self, features: Any) -> list[Any]:
         """Add arms and return their names."""
+
+    def update_features(self, features: Any) -> None:
+        """Correct the features of some or all arms."""
 
     def retire_arms(self, ids: Any) -> None:
         """Stop choosing these arms."""

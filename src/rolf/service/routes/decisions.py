@@ -10,7 +10,15 @@ from rolf.experiments import batch
 from rolf.service.dependencies import Caller, Calling, Route, needs
 from rolf.service.http.answers import answer
 from rolf.service.http.errors import Problem
-from rolf.service.schemas.requests import Ask, Correct, IdempotencyKey, Learn, OneOrMany, ToldMany
+from rolf.service.schemas.requests import (
+    Ask,
+    Correct,
+    IdempotencyKey,
+    Learn,
+    LearnTotals,
+    OneOrMany,
+    ToldMany,
+)
 from rolf.service.schemas.responses import Corrected, Decisions, Learned, Recorded
 
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
@@ -77,6 +85,13 @@ def learn(caller: Calling, name: str, past: Learn) -> Response:
         source=past.source,
     )
     return answer({"learned": learned})
+
+
+@router.post("/learn/totals", response_model=Learned, openapi_extra=needs("admin"))
+def learn_totals(caller: Calling, name: str, totals: LearnTotals) -> Response:
+    """Learn from rewards from before the experiment that were added up per arm."""
+    check_size(caller, len(totals.counts), "arms")
+    return answer({"learned": caller.experiment(name).learn_totals(**dict(totals))})
 
 
 def check_size(caller: Caller, count: int, what: str, times: int = 1) -> None:

@@ -19,12 +19,13 @@ from rolf.experiments.storage.contract import log_rows
 from rolf.logs.log import Log
 from rolf.service.dependencies import Calling, Route, needs
 from rolf.service.http.answers import answer
-from rolf.service.schemas.requests import Question
+from rolf.service.schemas.requests import NextRound, Question
 from rolf.service.schemas.responses import (
     BELIEF,
     DiagnosisShown,
     Estimates,
     PendingShown,
+    Probabilities,
     StatusShown,
 )
 
@@ -130,6 +131,15 @@ def _believed(now: Status) -> Response:
     """What a status says about the arms."""
     arms = [{field: getattr(arm, field) for field in BELIEF} for arm in now.arms]
     return answer({"policy": now.policy, "posterior_of": now.posterior_of, "arms": arms})
+
+
+@router.post("/probabilities", response_model=Probabilities, openapi_extra=needs("read"))
+def probabilities(caller: Calling, name: str, round: NextRound) -> Response:
+    """The probability of every arm in the next ask; asking for it changes nothing."""
+    found = caller.experiment(name).probabilities(**dict(round))
+    labels = found.index.tolist() if hasattr(found, "index") else range(len(found))
+    pairs = zip(labels, found.tolist(), strict=True)
+    return answer({"arms": [{"arm": arm, "probability": value} for arm, value in pairs]})
 
 
 @router.get("/diagnosis", response_model=DiagnosisShown, openapi_extra=needs("read"))

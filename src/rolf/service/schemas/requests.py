@@ -33,6 +33,7 @@ Label: TypeAlias = Annotated[
 ]
 Feature: TypeAlias = Annotated[float, Field(ge=-MAX_FEATURE, le=MAX_FEATURE)]
 Reward: TypeAlias = Annotated[float, Field(ge=-MAX_REWARD, le=MAX_REWARD)]
+Count: TypeAlias = Annotated[float, Field(ge=0.0, le=2**53)]
 Table: TypeAlias = Annotated[
     list[Annotated[list[Feature], Field(min_length=1, max_length=1_000)]],
     Field(description="A row of numbers per arm."),
@@ -105,6 +106,14 @@ class Question(Round):
     ] = DRAWS
 
 
+class NextRound(Round):
+    """The round of the next ask."""
+
+    draws: Annotated[
+        int, Field(ge=1, le=MAX_DRAWS, description="From the posterior, for Thompson sampling.")
+    ] = DRAWS
+
+
 class Told(Form):
     """A decision and its reward."""
 
@@ -147,11 +156,32 @@ class Learn(Form):
     source: Annotated[str, StringConstraints(min_length=1, max_length=MAX_SOURCE)] | None = None
 
 
+class LearnTotals(Form):
+    """Rewards from before the experiment, added up per arm, in the order of the arms."""
+
+    counts: Annotated[list[Count], Field(min_length=1, description="Numbers of rewards.")]
+    sums: Annotated[list[float], Field(min_length=1, description="Sums of rewards.")]
+    squares: Annotated[list[float], Field(min_length=1)] | None = None
+    level: Annotated[
+        Reward, Field(description="What was subtracted from every reward beforehand.")
+    ] = 0.0
+    source: Annotated[str, StringConstraints(min_length=1, max_length=MAX_SOURCE)] | None = None
+
+
 class MoreArms(Form):
     """New arms, as rows with names or as a table of numbers, like those that are there."""
 
     arms: list[ArmRow] | None = None
     features: Table | None = None
+
+
+class NewFeatures(MoreArms):
+    """Corrected features, as rows with the names of their arms or as a table of numbers."""
+
+    of: Annotated[
+        list[Label] | None,
+        Field(description="The arm of each row of `features`; by default all arms, in order."),
+    ] = None
 
 
 class Labels(Form):

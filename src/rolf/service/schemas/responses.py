@@ -179,6 +179,12 @@ class Added(BaseModel):
     notes: list[str] = []
 
 
+class Updated(BaseModel):
+    """How corrected features were read, if that matters."""
+
+    notes: list[str]
+
+
 class Changed(BaseModel):
     """Arms that were retired or restored."""
 
@@ -216,6 +222,19 @@ class Estimates(BaseModel):
         description="The policy whose posterior all but `estimate` comes from, if there is one."
     )
     arms: list[Estimate]  # type: ignore[valid-type]
+
+
+class ArmProbability(BaseModel):
+    """An arm, and its probability in the next ask."""
+
+    arm: Label
+    probability: float | None
+
+
+class Probabilities(BaseModel):
+    """The probability of every arm in the next ask; 0 for retired ones."""
+
+    arms: list[ArmProbability]
 
 
 form_of(PendingDecision)
