@@ -138,10 +138,12 @@ def test_inverse_propensity_by_repetition(control):
 def test_inverse_propensity_says_why_not():
     rng = np.random.default_rng(0)
     means, chances = np.array([0.0, 1.0, 2.0]), np.array([0.5, 0.5, 0.0])
-    assert "chance" in logged_uplift(logged(rng, 400, chances, means), None, 0.9)
-    assert "chance" in logged_uplift(logged(rng, 400, chances, means), 2, 0.9)
+    assert "probability 0" in logged_uplift(logged(rng, 400, chances, means), None, 0.9)
+    assert "probability 0" in logged_uplift(logged(rng, 400, chances, means), 2, 0.9)
     unknown = logged(rng, 400, np.ones(3) / 3, means)
-    assert "on record" in logged_uplift(unknown._replace(chances=np.full(400, math.nan)), 1, 0.9)
+    assert "no probability" in logged_uplift(
+        unknown._replace(chances=np.full(400, math.nan)), 1, 0.9
+    )
     assert "too few" in logged_uplift(logged(rng, 11, np.ones(3) / 3, means), None, 0.9)
     assert "too few" in logged_uplift(logged(rng, 50, np.ones(3) / 3, means), None, 0.9)
 
