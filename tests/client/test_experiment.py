@@ -238,7 +238,7 @@ def test_experiments_are_listed_created_and_deleted(service, running):
         service.create(names[0], features=FEATURES, policy="ucb", seed=8)
     again.delete(confirm=names[0])
     for action in (again.ask, again.status, lambda: again.tell("x-1", 1.0)):
-        with pytest.raises(UnknownExperiment, match="no experiment is called"):
+        with pytest.raises(UnknownExperiment, match="no experiment named"):
             action()
     with pytest.raises(UnknownExperiment):
         again.delete(confirm=names[0])
