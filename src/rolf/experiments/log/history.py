@@ -33,8 +33,8 @@ MAX_SOURCE = 200
 Rounds: TypeAlias = tuple[IntArray, FloatArray, FloatArray | None]
 
 
-class Past(NamedTuple):
-    """A history: totals per arm, and every round if the policy needs it.
+class HistoryEntry(NamedTuple):
+    """A history learned in one step: totals per arm, and every round if the policy needs it.
 
     ``uniform``: no probabilities were passed, so they are uniform over the current arms.
     """
@@ -54,7 +54,7 @@ class Past(NamedTuple):
         features: Any = None,
         context: Any = None,
         probabilities: Any = None,
-    ) -> Past:
+    ) -> HistoryEntry:
         """A history accepted by a policy; an error names all unknown arms at once."""
         positions = positions_of(arms, labels)
         values = checked_rewards(policy, rewards, positions.size)
@@ -65,7 +65,7 @@ class Past(NamedTuple):
         return cls(totals, None if policy.learns_totals else history, probabilities is None)
 
     @classmethod
-    def gathered(cls, policy: Policy, arms: Arms, parts: Iterable[Rounds]) -> Past | None:
+    def gathered(cls, policy: Policy, arms: Arms, parts: Iterable[Rounds]) -> HistoryEntry | None:
         """A history from parts, in the order of rounds; None if there are none.
 
         Rewards are added one by one, so the totals, and thus the history, do not depend on how it
@@ -94,7 +94,7 @@ class Past(NamedTuple):
     @classmethod
     def from_totals(
         cls, policy: Policy, counts: Any, sums: Any, squares: Any, level: float
-    ) -> Past:
+    ) -> HistoryEntry:
         """A history known only by totals per arm."""
         totals = policy.checked_totals(counts, sums, squares, level)
         return cls(totals, None, uniform=False)
@@ -139,7 +139,7 @@ class Past(NamedTuple):
         return text
 
     @classmethod
-    def loads(cls, data: dict[str, Any], arms: int) -> Past:
+    def loads(cls, data: dict[str, Any], arms: int) -> HistoryEntry:
         columns = np.zeros((3, arms))
         for column, name in zip(columns, ("counts", "sums", "squares"), strict=True):
             for arm, value in zip(data["arms"], data[name], strict=True):
@@ -162,7 +162,7 @@ def digest(data: dict[str, Any]) -> str:
     """A digest that identifies a history, even after arms were added."""
     known = {key: value for key, value in data.items() if key not in ("source", "digest")}
     if known.get("uniform"):
-        known["rounds"] = known["rounds"][:-1]  # without probabilities, which depend on the arms
+        known["rounds"] = known["rounds"][:-1]  # probabilities depend on the arms
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
 
