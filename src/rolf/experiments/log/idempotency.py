@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from rolf.checks import MAX_KEY, is_text
@@ -29,16 +30,21 @@ class Request:
         if not good or len(key) > MAX_KEY:
             raise InvalidArgument("idempotency_key", key, f"some text, up to {MAX_KEY} characters")
         self.key = _digest(key)
-        arguments = {**others, "available": _in_order(available)}
+        self._others, self._available = others, available
+        # Two keys in a billion may share one of these numbers, but hardly all of them.
+        parts = (self.key[start : start + 16] for start in range(0, 64, 16))
+        self.numbers = [FIRST + int(part, 16) % FIRST for part in parts]
+
+    @cached_property
+    def arguments(self) -> str:
+        """Computed by whoever compares or records it: it takes long if there are many features."""
+        arguments = {**self._others, "available": _in_order(self._available)}
         try:
             text = json.dumps(arguments, sort_keys=True, default=plain)
         except (TypeError, ValueError):  # whoever decides will say what is wrong with it
             text = json.dumps(repr(arguments))
         as_numbers = json.loads(text, parse_int=float)  # 1 and 1.0 ask for the same
-        self.arguments = _digest(json.dumps(as_numbers, sort_keys=True))
-        # Two keys in a billion may share one of these numbers, but hardly all of them.
-        parts = (self.key[start : start + 16] for start in range(0, 64, 16))
-        self.numbers = [FIRST + int(part, 16) % FIRST for part in parts]
+        return _digest(json.dumps(as_numbers, sort_keys=True))
 
     def found(self, taken: Mapping[int, Row]) -> tuple[int, int] | None:
         """The first of the decisions that answer this request, and how many there are; None if it
