@@ -22,7 +22,7 @@ from rolf.errors import (
     UnknownExperiment,
     UnknownPolicy,
 )
-from rolf.experiments.database import list_experiments
+from rolf.experiments.database import Database
 from support.commands import invoke, run
 from support.stores import quick_folder
 
@@ -71,7 +71,7 @@ def test_a_whole_experiment(files, tmp_path, policy):
         for one, other in zip(again["arms"], status["arms"], strict=True):
             assert (one["arm"], one["history"]) == (other["arm"], other["told"])
             assert one["estimate"] == pytest.approx(other["estimate"])
-    assert list_experiments(url) == ["ads", "csv", "parquet"]
+    assert Database(url).names() == ["ads", "csv", "parquet"]
 
 
 def test_features_of_the_round(files, tmp_path):

@@ -19,7 +19,7 @@ from rolf.errors import (
     UnknownExperiment,
     UntoldDecision,
 )
-from rolf.experiments.database import list_experiments
+from rolf.experiments.database import Database
 from rolf.logs.log import read_log
 from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, play
@@ -137,7 +137,7 @@ def test_experiments_that_do_not_fit(files):
     words = ("--features", items, "--policy", "rolf-varying")
     with pytest.raises(InvalidArgument, match="the features of each round"):
         run("import", url, "varying", clicks, *COLUMNS, *words, ok=False)
-    assert list_experiments(url) == ["shop"]
+    assert Database(url).names() == ["shop"]
 
 
 def test_a_reward_is_corrected(files):

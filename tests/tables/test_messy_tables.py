@@ -1,4 +1,4 @@
-"""Tables as they come: an export of 60 products from a German Excel, and whatever else happens."""
+"""Messy tables: an export of 60 products from a German Excel, and other cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import rolf
 from rolf.arms.reading import read_arms
 from rolf.cli import app
 from rolf.errors import InvalidArgument, InvalidTable, RolfWarning
-from rolf.experiments.database import list_experiments
+from rolf.experiments.database import Database
 from rolf.tables.recipe import Recipe
 from rolf.testing.experiments import roster_of
 
@@ -205,7 +205,7 @@ def test_missing_cells_can_be_refused(products, url):
         "€ in every row",
         "  Farbe: nothing in rows 10, 23; wanted a category in every row",
     ]
-    assert list_experiments(url) == []
+    assert Database(url).names() == []
     with pytest.raises(InvalidTable):
         rolf.open_experiment(url, "x", features=products, missing="error")
     with pytest.raises(InvalidArgument, match="missing: got 'no'"):

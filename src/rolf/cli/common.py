@@ -67,12 +67,12 @@ POLICY = "A policy: catalogue name, entry point, or package.module:Class"
 
 def open_existing(url: str, name: str) -> Experiment:
     """Open an existing experiment; the error for an unknown name lists the known ones."""
-    from rolf.experiments.database import list_experiments, open_experiment
+    from rolf.experiments.database import Database, open_experiment
 
     try:
         return open_experiment(url, name)
     except UnknownExperiment:
-        known = list_experiments(url)
+        known = Database(url).names()
         there = f"there are {listed(known, 20)}" if known else "this database has none"
         raise UnknownExperiment(f"no experiment named {name!r}; {there}") from None
 

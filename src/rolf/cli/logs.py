@@ -124,9 +124,9 @@ def _learn(
     **options: Any,
 ) -> tuple[Experiment, Learned]:
     """Learn from a file; create a new experiment only if the file can be learned."""
-    from rolf.experiments.database import create_from_file, list_experiments, open_experiment
+    from rolf.experiments.database import Database, create_from_file, open_experiment
 
-    if arms is not None and name not in list_experiments(url):
+    if arms is not None and name not in Database(url).names():
         return create_from_file(url, name, log, arm, reward, features=arms, **settings, **options)
     if arms is None:
         open_existing(url, name).close()  # raises an error that lists the known ones

@@ -55,7 +55,11 @@ class Cells(NamedTuple):
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a file, unpacked if its name ends like a compressed file's."""
     if path.suffix.lower() not in PACKED:
-        with path.open("rb") as file:
+        try:
+            file = path.open("rb")
+        except ValueError as error:  # a null byte, or characters that file names cannot have
+            raise RolfError(f"{str(path)!r}: is not a path ({error})") from None
+        with file:
             yield file
         return
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Decisions that wait for a reward: which they are, here and over HTTP."""
+"""Decisions without a reward yet, here and over HTTP."""
 
 from __future__ import annotations
 
@@ -279,22 +279,22 @@ def test_the_route(kind):
 def test_answers_that_took_long_are_given_again(client, monkeypatch):
     quick, calls = rolf.Experiment.pending, []
 
-    def slow(experiment, limit):
-        calls.append(limit)
+    def slow(experiment, most):
+        calls.append(most)
         time.sleep(0.5)
-        return quick(experiment, limit)
+        return quick(experiment, most)
 
     monkeypatch.setattr(rolf.Experiment, "pending", slow)
     client.make("slow")
     client.ask("slow", n=3)
-    for limit in (1, 1, 2):
-        answer = client.get("/v1/experiments/slow/pending", params={"limit": limit})
-        assert len(answer.json()["decisions"]) == limit
+    for most in (1, 1, 2):
+        answer = client.get("/v1/experiments/slow/pending", params={"limit": most})
+        assert len(answer.json()["decisions"]) == most
     assert calls == [1, 2]
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "1001", "x", "1.5", "", "null"])
-def test_a_route_with_a_wrong_number(client, limit):
+def test_a_route_with_a_wrong_limit(client, limit):
     answer = client.get("/v1/experiments/mine/pending", params={"limit": limit})
     (error,) = problem(answer, 422, "invalid")["errors"]
     assert error["argument"] == "limit"

@@ -1,4 +1,4 @@
-"""Contexts: who is asking, in the place of a table of features for every round."""
+"""Contexts, such as the user, instead of a table of features every round."""
 
 from __future__ import annotations
 
