@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 import rolf
 from rolf import Augmentation
+from support import oracle
 
 NUMBERS = st.floats(-100, 100, allow_subnormal=False).map(lambda x: round(x, 3))
 
@@ -181,3 +182,106 @@ def test_wrong_shapes_are_named():
         augmented.complement(np.zeros(3))
     with pytest.raises(rolf.RolfError, match="rewards"):
         augmented.project(np.zeros(2))
+
+
+# --- which basis ----------------------------------------------------------------------------------
+
+
+def lapack(features):
+    """The complement of a full singular value decomposition, as the paper takes it."""
+    return np.linalg.svd(features, full_matrices=True)[0][:, features.shape[1] :]
+
+
+def lasso_estimates(features, seed=0, rounds=150, **options):
+    """What RoLF-Lasso estimates after some rounds whose arms do not depend on it."""
+    rng = np.random.default_rng(seed)
+    policy = rolf.RoLFLasso(features, exploration=rounds, seed=1, **options)
+    means = rng.uniform(-1, 1, len(features))
+    for _ in range(rounds):
+        decision = policy.ask()
+        policy.tell(decision, means[decision.arm] + 0.1 * rng.standard_normal())
+    return policy.estimates()
+
+
+def signs_aside(one, other):
+    return np.abs(one * np.sign((one * other).sum(axis=0)) - other).max()
+
+
+@pytest.mark.parametrize(("arms", "size"), [(30, 17), (30, 10), (100, 60), (100, 54), (5, 4)])
+def test_the_basis_is_that_of_a_full_decomposition(arms, size):
+    features = np.random.default_rng(arms + size).standard_normal((arms, size))
+    basis = Augmentation(features).basis()
+    assert signs_aside(basis, lapack(features)) < 1e-12
+    plain = Augmentation(features, basis="qr").basis()
+    if 6 * arms >= 11 * size:
+        assert np.array_equal(basis, plain)
+    elif arms - size > 1:
+        assert signs_aside(basis, plain) > 0.01
+
+
+def test_bases_of_rank_deficient_features_are_those_of_the_reduced_ones():
+    rng = np.random.default_rng(4)
+    for arms, rank, columns in ((30, 10, 14), (12, 9, 20), (12, 9, 10)):
+        features = rng.standard_normal((arms, rank)) @ rng.standard_normal((rank, columns))
+        for basis in ("svd", "qr"):
+            augmented = Augmentation(features, basis=basis)
+            assert np.abs(features.T @ augmented.basis()).max() < 1e-10
+            square = augmented.matrix.T @ augmented.matrix
+            assert np.allclose(square, np.eye(arms), atol=1e-12)
+        assert signs_aside(Augmentation(features).basis(), lapack(augmented.observed)) < 1e-12
+
+
+def test_the_lasso_agrees_with_one_on_the_basis_of_the_decomposition():
+    features = np.random.default_rng(7).standard_normal((30, 17))
+    rng = np.random.default_rng(0)
+    policy = rolf.RoLFLasso(features, exploration=150, seed=1)
+    means = rng.uniform(-1, 1, 30)
+    matrix = np.hstack([features, lapack(features)])
+    history = oracle.History()
+    for _ in range(150):
+        decision = policy.ask()
+        reward = means[decision.arm] + 0.1 * rng.standard_normal()
+        history.add(decision.arm, reward, decision.matched, matrix)
+        policy.tell(decision, reward)
+    p = 0.6
+    imputed = oracle.lasso_impute(history, p)
+    expected = matrix @ oracle.lasso_main(history, imputed, p, p)
+    assert np.abs(policy.estimates() - expected).max() < 1e-9
+
+
+def test_where_bases_matter_to_the_lasso():
+    rng = np.random.default_rng(8)
+    far, near = rng.standard_normal((30, 10)), rng.standard_normal((30, 17))
+    assert np.array_equal(lasso_estimates(far), lasso_estimates(far, basis="qr"))
+    assert np.abs(lasso_estimates(near) - lasso_estimates(near, basis="qr")).max() > 0.01
+    # a basis saved is the basis restored
+    policy = rolf.RoLFLasso(near, basis="qr", seed=0)
+    policy.learn([0, 1, 2, 0], [1.0, 0.0, 0.5, 0.8])
+    again = rolf.Policy.from_dict(policy.to_dict())
+    assert np.array_equal(again.estimates(), policy.estimates())
+    with pytest.raises(rolf.RolfError, match="basis"):
+        rolf.RoLFLasso(near, basis="householder")
+
+
+def test_the_ridge_depends_on_no_basis_and_the_lasso_on_no_signs():
+    rng = np.random.default_rng(9)
+    features, rewards = rng.standard_normal((12, 8)), rng.standard_normal(40)
+    arms, p = rng.integers(0, 12, 40), 0.6
+    basis = Augmentation(features).basis()
+    turn = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    signs = np.diag([1.0, -1.0, -1.0, 1.0])
+    ridge, lasso = [], []
+    for latent in (basis, basis @ turn, basis @ signs):
+        matrix = np.hstack([features, latent])
+        history = oracle.History()
+        for arm, reward in zip(arms.tolist(), rewards.tolist(), strict=True):
+            history.add(arm, reward, True, matrix)
+        ridge.append(matrix @ oracle.ridge_impute(history, p))
+        imputed = oracle.lasso_impute(history, p)
+        lasso.append(matrix @ oracle.lasso_main(history, imputed, p, p))
+    policy = rolf.RoLFRidge(features, seed=0)
+    policy.learn(arms, rewards)
+    for estimates in ridge:
+        assert np.abs(policy.estimates() - estimates).max() < 1e-10
+    assert np.abs(lasso[0] - lasso[2]).max() < 1e-9
+    assert np.abs(lasso[0] - lasso[1]).max() > 1e-3

@@ -9,20 +9,60 @@ exactly, where the columns of B (K x (K - d)) are an orthonormal basis of the
 orthogonal complement of the row space. A linear model on the rows of [X' B] is
 therefore never misspecified, whatever was left unmeasured.
 
-The basis comes from one Householder QR of the observed features. It is available as
-a matrix, and as an operator that applies B or B' in O(K d) without ever forming a
-K x K matrix.
+Any basis will do; the paper takes that of a singular value decomposition. For K x d features with 6
+K >= 11 d, LAPACK's full decomposition starts with a QR, so its complement is that of Householder
+QR. This is also an operator, which applies B or B' in O(K d) without forming a K x K matrix. If d
+is closer to K, the features are about as large as B, and the decomposition is computed directly.
+Only the lasso depends on the basis, and not on its signs.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from rolf.arms.table import number_table
+from rolf.checks import one_of
 from rolf.errors import InvalidArgument
 from rolf.types import FloatArray
+
+
+class Reflections(NamedTuple):
+    """A basis B of the complement: a product of Householder reflections I - f v v', applied to the
+    last K - rank unit vectors; v (rank, K), f (rank,)."""
+
+    reflectors: FloatArray
+    factors: FloatArray
+
+    def complement(self, coefficients: FloatArray) -> FloatArray:
+        rank, arms = self.reflectors.shape
+        out = np.zeros((arms, *coefficients.shape[1:]))
+        out[rank:] = coefficients
+        for reflector, factor in zip(self.reflectors[::-1], self.factors[::-1], strict=True):
+            out -= np.multiply.outer(reflector, factor * (reflector @ out))
+        return out
+
+    def project(self, rewards: FloatArray) -> FloatArray:
+        out = rewards.copy()
+        for reflector, factor in zip(self.reflectors, self.factors, strict=True):
+            out -= np.multiply.outer(reflector, factor * (reflector @ out))
+        return out[self.factors.size :]
+
+
+class Columns(NamedTuple):
+    """A basis of the complement as a matrix (K, K - rank)."""
+
+    columns: FloatArray
+
+    def complement(self, coefficients: FloatArray) -> FloatArray:
+        out: FloatArray = self.columns @ coefficients
+        return out
+
+    def project(self, rewards: FloatArray) -> FloatArray:
+        out: FloatArray = self.columns.T @ rewards
+        return out
 
 
 class Augmentation:
@@ -30,10 +70,11 @@ class Augmentation:
 
     Args:
         features: (K, d) finite numbers, one row per arm.
-        keep_scale: what replaces features that are rank-deficient, as they always
-            are for d > K: an orthonormal basis of their row space (False), or that
-            basis times the singular values (True). Full-rank features stay as they
-            are.
+        keep_scale: how to replace rank-deficient features, which they always are for d > K: by an
+            orthonormal basis of their row space (False), or by that basis times the singular values
+            (True). Full-rank features are kept.
+        basis: the basis of the complement: "svd", from LAPACK's full singular value decomposition
+            of ``observed``, or "qr", from its Householder QR. The two agree for 6 K >= 11 rank.
 
     Attributes:
         observed: (K, rank), the observed block X'.
@@ -44,7 +85,7 @@ class Augmentation:
     [[-0.667, -0.667], [0.667, -0.333], [-0.333, 0.667]]
     """
 
-    def __init__(self, features: object, *, keep_scale: bool = False) -> None:
+    def __init__(self, features: object, *, keep_scale: bool = False, basis: str = "svd") -> None:
         values = number_table(features)
         if values.shape[0] < 1:
             raise InvalidArgument("features", f"shape {values.shape}", "at least one row")
@@ -67,9 +108,11 @@ class Augmentation:
         #: ``observed`` along it.
         self.directions: FloatArray = directions
         self.scales: FloatArray = scales
-        #: (rank, K) and (rank,): reflections I - f v v' whose product times the last K - rank unit
-        #: vectors is B
-        self.reflectors, self.factors = _householder(self.observed)
+        reflected = one_of("basis", basis, "svd", "qr") == "qr" or 6 * self.arms >= 11 * self.rank
+        #: the basis of the complement, as an operator where that is cheaper
+        self.latent: Reflections | Columns = (
+            _reflections(self.observed) if reflected else _singular(self.observed)
+        )
 
     # --- the basis of the complement, as an operator ---------------------------------
 
@@ -78,20 +121,14 @@ class Augmentation:
         values = np.asarray(coefficients, dtype=np.float64)
         if values.shape[:1] != (self.arms - self.rank,):
             raise InvalidArgument("coefficients", values.shape, f"{self.arms - self.rank} rows")
-        out = np.zeros((self.arms, *values.shape[1:]))
-        out[self.rank :] = values
-        for reflector, factor in zip(self.reflectors[::-1], self.factors[::-1], strict=True):
-            out -= np.multiply.outer(reflector, factor * (reflector @ out))
-        return out
+        return self.latent.complement(values)
 
     def project(self, rewards: FloatArray) -> FloatArray:
         """B' times ``rewards`` (K,) or (K, m): their latent coefficients, in O(K d)."""
-        out = np.array(rewards, dtype=np.float64)
-        if out.shape[:1] != (self.arms,):
-            raise InvalidArgument("rewards", out.shape, f"{self.arms} rows, one per arm")
-        for reflector, factor in zip(self.reflectors, self.factors, strict=True):
-            out -= np.multiply.outer(reflector, factor * (reflector @ out))
-        return out[self.rank :]
+        values = np.asarray(rewards, dtype=np.float64)
+        if values.shape[:1] != (self.arms,):
+            raise InvalidArgument("rewards", values.shape, f"{self.arms} rows, one per arm")
+        return self.latent.project(values)
 
     # --- as matrices ----------------------------------------------------------------
 
@@ -139,7 +176,7 @@ class Augmentation:
         return np.asarray(observed, dtype=np.float64), latent
 
     def latent_dimension(self, rewards: FloatArray, tolerance: float = 1e-9) -> int:
-        """d_h: how many latent coefficients are not zero for these mean rewards.
+        """d_h: the number of nonzero latent coefficients for these mean rewards.
 
         It depends on the basis unless it is 0; ``tolerance`` is relative to the
         largest mean reward.
@@ -149,12 +186,18 @@ class Augmentation:
         return int(np.count_nonzero(np.abs(latent) > tolerance * size))
 
 
-def _householder(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Reflectors v (r, K) and factors f (r,) of a QR decomposition."""
+def _reflections(columns: FloatArray) -> Reflections:
+    """Those of a Householder QR."""
     arms, rank = columns.shape
     if rank == 0:
-        return np.zeros((0, arms)), np.zeros(0)
+        return Reflections(np.zeros((0, arms)), np.zeros(0))
     packed, factors = np.linalg.qr(columns, mode="raw")
     reflectors = np.triu(packed[:, :arms], 1)
     reflectors[np.arange(rank), np.arange(rank)] = 1.0
-    return reflectors, factors
+    return Reflections(reflectors, factors)
+
+
+def _singular(columns: FloatArray) -> Columns:
+    """The left singular vectors of a full decomposition beyond the rank."""
+    left = np.linalg.svd(columns, full_matrices=True)[0]
+    return Columns(np.ascontiguousarray(left[:, columns.shape[1] :]))

@@ -38,6 +38,4 @@ def test_backup_restore_list_and_delete():
     assert "1 experiment: one" in run("restore", copy, url, "--name", "one")
     assert json.loads(run("list", url, "--json")) == ["one", "two"]
     assert rolf.open_experiment(url, "one").status().told == 2
-    assert "no experiment is called 'none'" in run(
-        "delete", url, "none", "--confirm", "none", code=1
-    )
+    assert "no experiment named 'none'" in run("delete", url, "none", "--confirm", "none", code=1)

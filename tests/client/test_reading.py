@@ -78,6 +78,11 @@ def test_beliefs_before_and_without_rewards(service):
             getattr(local, action)()
         with pytest.raises(ExperimentError, match="ucb has no posterior"):
             getattr(remote, action)()
+    for experiment in (local, remote):  # arguments are checked first
+        with pytest.raises(InvalidArgument, match="level"):
+            experiment.intervals(2.0)
+        with pytest.raises(InvalidArgument, match="draws"):
+            experiment.probability_best(draws=0)
 
 
 def test_the_diagnosis(service):

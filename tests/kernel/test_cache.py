@@ -1,4 +1,5 @@
-"""Compiled code on disk: read only from where nobody else could have put it, and never damaged."""
+"""Compiled code on disk is read only from places no other user can write to, and never if
+damaged."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ def trace(chosen, tmp_path):
     return path
 
 
-def test_code_is_loaded_if_nobody_else_could_have_written_it(chosen, trace):
+def test_code_is_loaded_if_no_other_user_can_write_it(chosen, trace):
     assert compiles()
     assert trace.exists()  # this is how poison would work
 
@@ -180,7 +181,7 @@ def umask(mask):
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
-def test_new_folders_and_files_are_nobody_elses_to_write(mask, own, tmp_path, monkeypatch):
+def test_no_other_user_can_write_new_folders_and_files(mask, own, tmp_path, monkeypatch):
     def modes(root):
         places = (root, folder_in(root), code_in(root))
         return [place.stat().st_mode & 0o777 for place in places]

@@ -128,7 +128,7 @@ def test_sums_have_loops_of_their_own():
     assert [*loops_that_add_and_write("for j in x:\n    s[i] += a[j]")] == [1]
     assert [*loops_that_add_and_write("for j in x:\n    s[i, j] += a[j]")] == []
     python = {("mixture.py", "best"), ("loop.py", "play_online")}  # are not compiled
-    serial = {("varying.py", "_look"), ("loop.py", "play")}  # draw a number per turn
+    serial = {("varying_problems.py", "_look"), ("loop.py", "play")}  # draw a number per turn
     found = []
     for path in cache.files_of(cache.SOURCES):
         source = path.read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import uuid
 
 import numpy as np
@@ -24,6 +25,15 @@ def test_text_comes_back_as_it_was_written():
         assert not harmless(text).startswith(("=", "+", "-", "@", "\t", "\r"))
     assert harmless(-1.5) == -1.5
     assert as_written("'tis") == "'tis"
+
+
+def test_no_id_reads_as_a_number(monkeypatch, tmp_path):
+    """``1234567e-1`` would: pandas would give the column as numbers."""
+    monkeypatch.setattr(os, "urandom", lambda count: bytes.fromhex("1234567e")[:count])
+    experiment = rolf.open_experiment("memory://ids", "one", features=np.eye(3), seed=1)
+    ids = [decision.id for decision in experiment.ask_many(3)]
+    experiment.export(tmp_path / "log.csv")
+    assert pandas.read_csv(tmp_path / "log.csv")["id"].tolist() == ids
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

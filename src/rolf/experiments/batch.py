@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, TypeAlias
@@ -121,13 +120,12 @@ def write(log: SyncedReplica, asks: Sequence[Ask], tells: Sequence[Tell]) -> Non
 def _decide_all(log: SyncedReplica, asks: Sequence[Ask], told: Sequence[Row]) -> bool:
     """Decide for all, one after the other; whether the rewards ``told`` were written with the
     first decisions."""
-    caught_up = log.record.reward_after is None or rewards.give_defaults(log)
+    if log.record.reward_after is not None:
+        rewards.give_defaults(log)
     written = False
     while unfinished := [ask for ask in asks if ask.unfinished]:
         written |= _decide_some(log, unfinished, told)
         told = ()
-    if caught_up:  # otherwise this has taken long enough
-        log.snapshot_if_due()
     return written
 
 
@@ -149,10 +147,8 @@ def _decide_some(log: SyncedReplica, asks: Sequence[Ask], told: Sequence[Row]) -
                     raise
                 continue
             attempt.append([*rows, *told])
-    labels = log.replica.roster.arms.labels
     for ask, decided in answered:
-        log.remember(decided)
-        ask.decisions += [_decision(log, row, labels) for row in decided]
+        ask.decisions += log.decisions(decided)
         ask.chosen += [row.arm for row in decided]
         ask.new += sum(row.seq == 0 for row in decided)  # others were read from the log
     return bool(told)
@@ -194,7 +190,7 @@ def _choose(
                 continue
             answered.append((ask, decided))
             number += len(decided)
-            characters += sum(len(row.details or "") for row in decided)
+            characters += len(decided) * len(decided[0].details or "")  # all have the same
             rows += decided
             if request is not None:
                 rows.append(request.row(decided))
@@ -222,12 +218,6 @@ def _chosen(replica: Replica, ask: Ask, number: int, most: int, now: float) -> l
         wanted = min(part_size(len(details or "")), wanted, most)
     numbers = range(number, number + wanted)
     return replica.decide(numbers, Round(positions, features), details, now, ask.distinct)
-
-
-def _decision(log: SyncedReplica, row: Row, labels: Sequence[Any]) -> Decision:
-    probability = math.nan if row.probability is None else row.probability
-    id = log.record.decision_id(row.number)
-    return Decision(id, labels[row.arm], probability, labels[row.greedy], bool(row.matched))
 
 
 # --- rewards ---

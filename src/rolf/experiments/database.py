@@ -356,13 +356,3 @@ class Database:
 
     def __repr__(self) -> str:
         return f"<Database {shown(self.url)}>"
-
-
-def list_experiments(url: str) -> list[str]:
-    """The names of all experiments in a database."""
-    return Database(url).names()
-
-
-def delete_experiment(url: str, name: str, *, confirm: str) -> None:
-    """Delete an experiment without opening it."""
-    Database(url).delete(name, confirm=confirm)

@@ -13,14 +13,14 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
-from rolf.checks import is_text, whole
+from rolf.checks import between, is_text, whole
 from rolf.errors import ExperimentError, InvalidArgument, RolfError
 from rolf.experiments import batch
 from rolf.experiments.batch import Ask, Tell
 from rolf.experiments.gate import Gate, check_interrupted
 from rolf.experiments.log import changes, rewards
 from rolf.experiments.log.decisions import LoggedDecision, logged_decisions
-from rolf.experiments.log.history import Past, checked_source
+from rolf.experiments.log.history import HistoryEntry, checked_source
 from rolf.experiments.log.replica import Replica
 from rolf.experiments.log.synced import SyncedReplica
 from rolf.experiments.roster import Roster
@@ -270,8 +270,8 @@ class Experiment:
         listed = list(arms) if isinstance(arms, Iterator) else arms
         values = list(rewards) if isinstance(rewards, Iterator) else rewards
 
-        def past(replica: Replica) -> Past:
-            return Past.checked(
+        def history(replica: Replica) -> HistoryEntry:
+            return HistoryEntry.checked(
                 replica.policy,
                 replica.roster.arms,
                 listed,
@@ -282,7 +282,7 @@ class Experiment:
             )
 
         with self._gate:
-            return changes.learn(self.synced, past, source)
+            return changes.learn(self.synced, history, source)
 
     def learn_totals(
         self,
@@ -308,11 +308,11 @@ class Experiment:
         """
         source = checked_source(source)
 
-        def past(replica: Replica) -> Past:
-            return Past.from_totals(replica.policy, counts, sums, squares, level)
+        def history(replica: Replica) -> HistoryEntry:
+            return HistoryEntry.from_totals(replica.policy, counts, sums, squares, level)
 
         with self._gate:
-            return changes.learn(self.synced, past, source)
+            return changes.learn(self.synced, history, source)
 
     def learn_file(
         self,
@@ -399,6 +399,7 @@ class Experiment:
         a table with columns low and high for labelled arms. Unbounded while fewer than two
         different rewards have come.
         """
+        level = between("level", level, 0.0, 1.0)
         with self.current() as replica:
             policy = _with_posterior(replica)
             return policy.intervals(level, features=features, context=context)
@@ -413,6 +414,7 @@ class Experiment:
     ) -> Any:
         """The posterior probability of every arm to be the best one that is not retired, for
         policies with a posterior: the share of ``draws`` in which it is."""
+        draws = whole("draws", draws, 1)
         with self.current() as replica:
             policy = _with_posterior(replica)
             arms = replica.roster.named(replica.roster.active_among(available))

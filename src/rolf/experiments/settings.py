@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import secrets
 import time
 import warnings
@@ -23,6 +22,7 @@ from rolf.policies.catalogue import DEFAULT_POLICY, DEFAULT_VARYING
 from rolf.policies.contract import check_decide, check_replaceable
 from rolf.policies.policy import Policy
 from rolf.policies.registry import check_options, policy_class, policy_name
+from rolf.text import new_tag
 
 #: characters of the name of an experiment: PostgreSQL's index has room for no more
 MAX_NAME = 500
@@ -98,7 +98,7 @@ class Settings(NamedTuple):
         return Record(
             id=0,
             name=name,
-            tag=os.urandom(4).hex(),
+            tag=new_tag(),
             policy=_importable_name(type(policy)),
             options=options,
             features=roster.dumps(),

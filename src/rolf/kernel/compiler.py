@@ -174,7 +174,6 @@ class LibraryChooser(Listener):  # type: ignore[misc]
         self.environments: dict[str, Any] = {}
         self._codegen = codegen
         self._is_inner = is_inner
-        self._before = codegen._library_class
         self._classes: list[Any] = []
         self._inner = type("InnerLibrary", (InnerLibrary,), {"environments": self.environments})
         self._listening: Any = None
@@ -198,7 +197,6 @@ class LibraryChooser(Listener):  # type: ignore[misc]
     def __exit__(self, *problem: Any) -> None:
         self._listening.__exit__(*problem)
         _choosers.pop()
-        self._codegen._library_class = self._before
 
 
 _choosers: list[LibraryChooser] = []

@@ -9,7 +9,7 @@ import pytest
 
 import rolf
 from rolf.errors import DifferentExperiment, InvalidArgument, UnknownExperiment
-from rolf.experiments.database import list_experiments, open_experiment
+from rolf.experiments.database import Database, open_experiment
 from rolf.experiments.storage.contract import PART, import_name
 from rolf.experiments.storage.rows import (
     CORRECTION,
@@ -175,7 +175,7 @@ class LogContract:
             rolf.connect(url).restore(tmp_path / "all.db", ["three"])
         with pytest.raises(UnknownExperiment, match="'three'"):
             rolf.connect(url).backup(tmp_path / "three.db", ["three"])
-        assert list_experiments(url) == ["one", "two"]
+        assert Database(url).names() == ["one", "two"]
         assert sorted(each.name for each in tmp_path.iterdir() if "-" not in each.name) == [
             "all.db",
             "one.db",

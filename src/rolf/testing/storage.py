@@ -45,7 +45,7 @@ from rolf.errors import (
     UnknownDecision,
     UnknownExperiment,
 )
-from rolf.experiments.database import list_experiments, open_experiment
+from rolf.experiments.database import Database, open_experiment
 from rolf.experiments.log import synced as live
 from rolf.experiments.storage.rows import DECISION, DEFAULT, REWARD, ROSTER, Snapshot
 from rolf.testing.experiments import (
@@ -173,7 +173,7 @@ class StorageContract(LogContract):
     def test_experiments_are_found_by_name(self, url: str) -> None:
         create_experiment(url, "b").close()
         create_experiment(url, "a").close()
-        assert list_experiments(url) == ["a", "b"]
+        assert Database(url).names() == ["a", "b"]
         with pytest.raises(UnknownExperiment, match="'c'"):
             open_experiment(url, "c")
         one = open_experiment(url, "a")
@@ -182,7 +182,7 @@ class StorageContract(LogContract):
         with pytest.raises(InvalidArgument, match="confirm"):
             one.delete(confirm="b")
         one.delete(confirm="a")
-        assert list_experiments(url) == ["b"]
+        assert Database(url).names() == ["b"]
         with pytest.raises(UnknownExperiment, match="deleted"):
             two.ask()
         with pytest.raises(UnknownExperiment, match="deleted"):

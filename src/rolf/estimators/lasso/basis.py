@@ -1,7 +1,8 @@
 """The augmented features [X' B] of all arms: as a matrix, or as an operator that never forms B.
 
-B is a product of Householder reflections (``augment.py``), so that a product with [X' B] or its
-transpose takes O(K d) operations and no K x K matrix. Beyond ``LARGE`` arms this is what is used.
+If B is a product of Householder reflections (``augment.py``), a product with [X' B] or its
+transpose takes O(K d) operations and no K x K matrix. The operator is used beyond ``LARGE`` arms.
+If d is so close to K that B is a matrix, the features are about as large.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rolf.augment import Augmentation
+from rolf.augment import Augmentation, Columns
 from rolf.kernel import implement, kernel
 from rolf.linalg import add, dot, matvec, vecmat
 from rolf.types import FloatArray
 
-#: arms up to which a K x K matrix is faster, and small
+#: up to this many arms a K x K matrix is faster, and small
 LARGE = 2000
 
 
@@ -29,9 +30,9 @@ class Basis(NamedTuple):
 
 def augmented_features(augmented: Augmentation, large: int = LARGE) -> Any:
     """[X' B] as a matrix (K, K) or, for more than ``large`` arms, as a ``Basis``."""
-    if augmented.arms <= large:
+    if augmented.arms <= large or isinstance(augmented.latent, Columns):
         return augmented.matrix
-    return Basis(augmented.observed, augmented.reflectors, augmented.factors)
+    return Basis(augmented.observed, *augmented.latent)
 
 
 @kernel

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any, TypeVar
 
 from rolf.errors import RolfError
-from rolf.experiments.log.history import Past, check_source
+from rolf.experiments.log.history import HistoryEntry, check_source
 from rolf.experiments.log.replica import Replica
 from rolf.experiments.log.synced import SyncedReplica
 from rolf.experiments.roster import Roster
@@ -38,7 +38,7 @@ def change_roster(
     return _append(log, change)
 
 
-def learn(log: SyncedReplica, make: Callable[[Replica], Past], source: str | None) -> int:
+def learn(log: SyncedReplica, make: Callable[[Replica], HistoryEntry], source: str | None) -> int:
     """Learn a history, which is made for the current arms; returns how many rounds are new."""
 
     def history(replica: Replica) -> tuple[int, list[Row]]:

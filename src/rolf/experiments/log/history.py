@@ -1,7 +1,7 @@
 """Rewards from before an experiment, as one row of its log.
 
 Most policies learn from totals per arm, so totals are all that is kept. Others need every round:
-those whose features vary, and those that weigh rewards by chances.
+those whose features vary, and those that weigh rewards by probabilities.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ MAX_SOURCE = 200
 Rounds: TypeAlias = tuple[IntArray, FloatArray, FloatArray | None]
 
 
-class Past(NamedTuple):
-    """A history: totals per arm, and each of its rounds where the policy needs them.
+class HistoryEntry(NamedTuple):
+    """A history that is learned at once: totals per arm, and every round where the policy needs it.
 
-    ``uniform``: the chances of its rounds were not given, and are those of the arms of the moment.
+    ``uniform``: the probabilities of its rounds are not known: they count as uniform over the arms.
     """
 
     totals: ArmTotals
@@ -54,7 +54,7 @@ class Past(NamedTuple):
         features: Any = None,
         context: Any = None,
         probabilities: Any = None,
-    ) -> Past:
+    ) -> HistoryEntry:
         """A history that a policy accepts; all arms that it does not have are named at once."""
         positions = positions_of(arms, labels)
         values = checked_rewards(policy, rewards, positions.size)
@@ -65,7 +65,7 @@ class Past(NamedTuple):
         return cls(totals, None if policy.learns_totals else history, probabilities is None)
 
     @classmethod
-    def gathered(cls, policy: Policy, arms: Arms, parts: Iterable[Rounds]) -> Past | None:
+    def gathered(cls, policy: Policy, arms: Arms, parts: Iterable[Rounds]) -> HistoryEntry | None:
         """A history that comes in parts, in the order of its rounds; None if there are none.
 
         Rewards are added one by one, so the totals, and by them the history, are the same however
@@ -94,7 +94,7 @@ class Past(NamedTuple):
     @classmethod
     def from_totals(
         cls, policy: Policy, counts: Any, sums: Any, squares: Any, level: float
-    ) -> Past:
+    ) -> HistoryEntry:
         """A history of which only totals per arm are known."""
         totals = policy.checked_totals(counts, sums, squares, level)
         return cls(totals, None, uniform=False)
@@ -139,7 +139,7 @@ class Past(NamedTuple):
         return text
 
     @classmethod
-    def loads(cls, data: dict[str, Any], arms: int) -> Past:
+    def loads(cls, data: dict[str, Any], arms: int) -> HistoryEntry:
         columns = np.zeros((3, arms))
         for column, name in zip(columns, ("counts", "sums", "squares"), strict=True):
             for arm, value in zip(data["arms"], data[name], strict=True):
@@ -162,7 +162,7 @@ def digest(data: dict[str, Any]) -> str:
     """By which the same history is recognised, also when there are more arms."""
     known = {key: value for key, value in data.items() if key not in ("source", "digest")}
     if known.get("uniform"):
-        known["rounds"] = known["rounds"][:-1]  # without the chances, which depend on the arms
+        known["rounds"] = known["rounds"][:-1]  # probabilities depend on the arms
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from rolf.errors import ExperimentError, RolfWarning, UnknownPolicy
-from rolf.experiments.log.history import Past
+from rolf.experiments.log.history import HistoryEntry
 from rolf.experiments.log.totals import RewardTotals
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.rows import (
@@ -78,7 +78,7 @@ class Replica:
         issued, changes, histories: the highest number of a decision, of a change of the roster, and
             of a history.
         asked, told, history: per arm, decisions, rewards told, and rounds from before.
-        past_sums: per arm, the sum of the rewards from before.
+        history_sums: per arm, the sum of the rewards from before.
         defaults: decisions that count with the default reward.
         replaced: default rewards that gave way to real ones.
         corrected: corrections of rewards.
@@ -103,7 +103,7 @@ class Replica:
         arms = self.roster.arms.count
         self.last = self.issued = self.changes = self.histories = 0
         self.asked, self.told, self.history = [0] * arms, [0] * arms, [0] * arms
-        self.past_sums = [0.0] * arms
+        self.history_sums = [0.0] * arms
         self.defaults = self.replaced = self.corrected = self.requests = 0
         self.sources: dict[str, str] = {}
         self.totals = RewardTotals(arms)
@@ -259,12 +259,12 @@ class Replica:
 
     def _apply_history(self, row: Row) -> None:
         details = row.parsed
-        past = Past.loads(details, self.roster.arms.count)
-        past.teach(self.policy)
-        self.totals.add_totals(past.totals)
-        played = past.totals.counts.astype(int).tolist()
+        history = HistoryEntry.loads(details, self.roster.arms.count)
+        history.teach(self.policy)
+        self.totals.add_totals(history.totals)
+        played = history.totals.counts.astype(int).tolist()
         self.history = [known + more for known, more in zip(self.history, played, strict=True)]
-        self.past_sums = (np.array(self.past_sums) + past.totals.plain_sums).tolist()
+        self.history_sums = (np.array(self.history_sums) + history.totals.plain_sums).tolist()
         self.histories = max(self.histories, row.number)
         if details["source"] is not None:
             self.sources[details["source"]] = details["digest"]
@@ -277,7 +277,7 @@ class Replica:
         self.asked += [0] * added
         self.told += [0] * added
         self.history += [0] * added
-        self.past_sums += [0.0] * added
+        self.history_sums += [0.0] * added
         self.totals.extend(added)
         if "add" in change or "update" in change:
             self._carry_over_totals()
@@ -341,6 +341,7 @@ class Replica:
         The random draws of a decision depend on the seed and its number alone.
         """
         policy, state = self.policy, self.state
+        bits = 1 << np.arange(state.clock.size)
         rows = []
         for number in numbers:
             before = state.clock.copy()
@@ -349,7 +350,6 @@ class Replica:
                 chance = chance()
             if distinct:
                 round = round._replace(available=round.available[round.available != choice.arm])
-            steps = enumerate(state.clock - before)
             rows.append(
                 Row(
                     seq=0,
@@ -361,7 +361,7 @@ class Replica:
                     greedy=int(choice.greedy),
                     pseudo_action=int(choice.pseudo),
                     matched=bool(choice.matched),
-                    clock_steps=sum(int(step) << entry for entry, step in steps),
+                    clock_steps=int((state.clock - before) @ bits),
                     details=details,
                 )
             )

@@ -21,7 +21,7 @@ FORMAT = 1
 #: attributes of a replica that are saved as they are
 COUNTS = (
     *("issued", "changes", "asked", "told", "defaults", "replaced", "corrected", "requests"),
-    *("history", "past_sums", "histories"),
+    *("history", "history_sums", "histories"),
 )
 
 #: bytes of derived arrays up to which they are saved too
@@ -105,7 +105,7 @@ def _check(replica: Replica, last_row: list[LogRow]) -> None:
         replica.asked,
         replica.told,
         replica.history,
-        replica.past_sums,
+        replica.history_sums,
         totals.counts,
         totals.sums,
         totals.squares,

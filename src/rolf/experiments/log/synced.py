@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -12,6 +13,7 @@ from rolf.experiments.log.replica import Corrected, Replica, earlier_corrections
 from rolf.experiments.log.snapshot import dump, load, reads
 from rolf.experiments.storage.contract import PART, Reconnected, Store, check_follows, log_rows
 from rolf.experiments.storage.rows import LogRow, Record, Row
+from rolf.types import Decision
 
 #: rows of the log between two snapshots
 SNAPSHOT_INTERVAL = 10_000
@@ -93,20 +95,17 @@ class SyncedReplica:
         As long as no other process writes, nothing has to be read first: the first attempt appends
         on the condition that there is nothing unknown. Once others write too, the log is read
         first, and rows are made again if their place was taken meanwhile. Only other asks wait
-        while rows are made.
+        while rows are made. Afterwards the state is saved if that is due.
         """
+        attempt = Attempt(self, certain=False)
         if not self.contended:
-            attempt = Attempt(self, certain=False)
             yield attempt
-            if attempt.done:
-                return
-        while True:
+        while not attempt.done:
             with self.store.lock(self.record.id, self.replica.last) as unseen:
                 self.sync(unseen)
                 attempt = Attempt(self, certain=True)
                 yield attempt
-                if attempt.done:
-                    return
+        self.snapshot_if_due()
 
     def append(self, rows: Sequence[Row], after: int | None = None) -> bool:
         """Append rows, and apply them if there is nothing unknown before them; False if a place
@@ -128,12 +127,24 @@ class SyncedReplica:
 
     # --- decisions of this process ---
 
-    def remember(self, decisions: Iterable[Row]) -> None:
-        """Keep decisions whose rewards this process will probably be told."""
-        for row in decisions:
+    def decisions(self, rows: Sequence[Row]) -> list[Decision]:
+        """The decisions that rows record. The rows are kept: this process will probably be told
+        the rewards."""
+        for row in rows:
             self._recent[row.number] = row
         while len(self._recent) > RECENT:
             self._recent.popitem(last=False)
+        labels = self.replica.roster.arms.labels
+        return [
+            Decision(
+                self.record.decision_id(row.number),
+                labels[row.arm],
+                math.nan if row.probability is None else row.probability,
+                labels[row.greedy],
+                bool(row.matched),
+            )
+            for row in rows
+        ]
 
     def take_recent(self, numbers: Sequence[int]) -> list[Row]:
         """The decisions with these numbers, if all of them are kept; from then on none is."""

@@ -13,7 +13,7 @@ from rolf.experiments.roster import Roster
 from rolf.experiments.storage.rows import DECISION, ROSTER, LogRow, Row
 from rolf.types import FloatArray, IntArray
 
-#: at most so many periods, of at least so many decisions
+#: the most periods, and the fewest decisions in one
 PERIODS, SHORTEST = 20, 10
 
 
@@ -22,7 +22,7 @@ class Outcomes(NamedTuple):
 
     times: FloatArray
     arms: IntArray
-    chances: FloatArray
+    probabilities: FloatArray
     rewards: FloatArray
     actives: FloatArray  # how many arms were active
 
@@ -58,16 +58,16 @@ def read_outcomes(roster: Roster, rows: Iterable[LogRow]) -> Outcomes:
     for values in rows:
         row = Row(*values)
         if row.kind == DECISION:
-            chance = math.nan if row.probability is None else row.probability
-            decisions[row.number] = [row.time, row.arm, chance, math.nan, active]
+            probability = math.nan if row.probability is None else row.probability
+            decisions[row.number] = [row.time, row.arm, probability, math.nan, active]
         elif row.kind == ROSTER:
             roster = roster.changed(row.parsed)
             active = len(roster.positions)
         elif row.number in decisions and row.reward is not None:
             decisions[row.number][3] = float(row.reward)
     table = np.array([decisions[number] for number in sorted(decisions)]).reshape(-1, 5)
-    times, arms, chances, rewards, actives = table.T
-    return Outcomes(times, arms.astype(np.int64), chances, rewards, actives)
+    times, arms, probabilities, rewards, actives = table.T
+    return Outcomes(times, arms.astype(np.int64), probabilities, rewards, actives)
 
 
 def timeline(outcomes: Outcomes) -> list[Period]:

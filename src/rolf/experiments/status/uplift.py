@@ -138,7 +138,7 @@ def _draws(known: MixturePosterior, weights: FloatArray) -> FloatArray:
     return np.concatenate(parts)
 
 
-# --- from logged chances ---
+# --- from logged probabilities ---
 
 
 def logged_uplift(
@@ -151,23 +151,25 @@ def logged_uplift(
     from rolf.evaluation.sums import Overlap
 
     known = ~np.isnan(outcomes.rewards)
-    rewards, chances = outcomes.rewards[known], outcomes.chances[known]
-    if rewards.size < 2 or np.isnan(chances).any():
-        return "some decisions have no chance on record" if rewards.size > 1 else "too few rewards"
+    rewards, probabilities = outcomes.rewards[known], outcomes.probabilities[known]
+    if rewards.size < 2:
+        return "too few rewards"
+    if np.isnan(probabilities).any():
+        return "some decisions have no probability on record"
     arms = outcomes.arms[known]
     rule = np.zeros(max(int(arms.max()), control or 0, int(outcomes.actives.max()) - 1) + 1)
     if control is None:
         rule[:] = 1.0 / rule.size
-        weights = 1.0 / outcomes.actives[known] / chances
+        weights = 1.0 / outcomes.actives[known] / probabilities
     else:
         rule[control] = 1.0
-        weights = rule[arms] / chances
-    variances = expected_variances(rule, arms, chances, rule[arms] / chances)
-    overlap = Overlap.of(weights, int(np.count_nonzero(chances >= 1.0)), variances)
+        weights = rule[arms] / probabilities
+    variances = expected_variances(rule, arms, probabilities, rule[arms] / probabilities)
+    overlap = Overlap.of(weights, int(np.count_nonzero(probabilities >= 1.0)), variances)
     try:
         check_overlap("the control", overlap)
     except InvalidArgument:
-        return "the policy did not give every arm of the control a chance in every round"
+        return "some arm of the control did not have a positive probability in every round"
     if overlap.effective < TINY:
         return "too few decisions that the control could have made"
     centre = float(rewards.mean())

@@ -68,7 +68,7 @@ def view_of(replica: Replica, features: Any = None) -> View:
         counts=counts,
         sums=np.array(totals.sums)
         + (totals.anchor or 0.0) * np.array(totals.counts)
-        - np.array(replica.past_sums),
+        - np.array(replica.history_sums),
     )
     if policy.varying and features is None:
         return view

@@ -12,7 +12,7 @@ import numpy as np
 
 from rolf.arms.table import Arms
 from rolf.errors import ExperimentError, InvalidArgument
-from rolf.experiments.log.history import Past, Rounds, checked_source
+from rolf.experiments.log.history import HistoryEntry, Rounds, checked_source
 from rolf.experiments.log.replica import Replica
 from rolf.experiments.storage.rows import HISTORY, Row
 from rolf.logs.layout import Layout
@@ -67,7 +67,7 @@ class HistoryFile:
         self.unknown: dict[str, int] = {}
         self._history = self._read(policy, skip_unknown, progress)
 
-    def history_of(self, replica: Replica) -> Past:
+    def history_of(self, replica: Replica) -> HistoryEntry:
         """The past rounds, for an experiment whose arms are still the same."""
         if replica.roster.arms.count != self._arms.count:
             raise ExperimentError(f"arms were added while {self.path} was read: import it again")
@@ -83,10 +83,10 @@ class HistoryFile:
         count = self._history.size if rounds is None else rounds
         return Learned(self.rows, count, self.pending, self.unknown)
 
-    def _read(self, policy: Policy, skip_unknown: bool, progress: Progress) -> Past:
+    def _read(self, policy: Policy, skip_unknown: bool, progress: Progress) -> HistoryEntry:
         """All rounds of known arms; others are counted, and an error unless they are skipped."""
         with counting_bar(progress, self.rows, f"reading {Path(self.path).name}") as count:
-            history = Past.gathered(policy, self._arms, self._rounds(count))
+            history = HistoryEntry.gathered(policy, self._arms, self._rounds(count))
         where = f"{self.path}: {self._log.layout.arm}"
         if self.unknown and not skip_unknown:
             words = [f"{arm!r} ({count})" for arm, count in self.unknown.items()]

@@ -101,7 +101,7 @@ class Question(Round):
 
     level: Annotated[float, Field(gt=0.0, lt=1.0, description="Of the intervals.")] = LEVEL
     draws: Annotated[
-        int, Field(ge=1, le=MAX_DRAWS, description="For the chances of being best.")
+        int, Field(ge=1, le=MAX_DRAWS, description="For the probabilities of being best.")
     ] = DRAWS
 
 

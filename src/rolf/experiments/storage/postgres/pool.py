@@ -109,7 +109,7 @@ class Pool:
         self._secrets = _check(url)
         self._lock = lock
         self._returned = threading.Condition(lock)
-        self._waiting = 0  # threads, for a connection
+        self._queued = 0  # threads, for a connection
         self._idle: list[Connection] = []
         self._busy: dict[int, Connection | None] = {}  # by thread; None while it connects
         self._kept: set[int] = set()  # threads that keep their connection
@@ -205,12 +205,12 @@ class Pool:
         return connection
 
     def _wait_for_one(self) -> None:
-        self._waiting += 1
+        self._queued += 1
         try:
             if not self._returned.wait(self.timeout):
                 raise StorageUnavailable(f"PostgreSQL: all {MOST} connections are in use")
         finally:
-            self._waiting -= 1
+            self._queued -= 1
 
     def _give_back(self, *, always: bool = False) -> None:
         """Keep this thread's connection for the next caller, unless something is wrong with it."""
@@ -224,7 +224,7 @@ class Pool:
                     self._idle.append(connection)
                 else:
                     connection.close()
-            if self._waiting:
+            if self._queued:
                 self._returned.notify()
 
     def _words(self, error: BaseException) -> str:
@@ -278,7 +278,7 @@ class Pool:
         """Leave all connections to the process that this one was forked from."""
         inherited = [*self._idle, *self._busy.values()]
         self._idle, self._busy, self._kept = [], {}, set()
-        self._returned, self._waiting = threading.Condition(self._lock), 0
+        self._returned, self._queued = threading.Condition(self._lock), 0
         return inherited
 
     def close(self) -> None:
