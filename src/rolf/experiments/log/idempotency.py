@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from rolf.checks import MAX_KEY, is_text
@@ -29,16 +30,21 @@ class Request:
         if not good or len(key) > MAX_KEY:
             raise InvalidArgument("idempotency_key", key, f"text of up to {MAX_KEY} characters")
         self.key = _digest(key)
-        arguments = {**others, "available": _in_order(available)}
+        self._others, self._available = others, available
+        # Two keys in a billion may share one of these numbers, but hardly all of them.
+        parts = (self.key[start : start + 16] for start in range(0, 64, 16))
+        self.numbers = [FIRST + int(part, 16) % FIRST for part in parts]
+
+    @cached_property
+    def arguments(self) -> str:
+        """Computed only when compared or recorded, since that is slow with many features."""
+        arguments = {**self._others, "available": _in_order(self._available)}
         try:
             text = json.dumps(arguments, sort_keys=True, default=plain)
         except (TypeError, ValueError):  # the decision itself will report the error
             text = json.dumps(repr(arguments))
         as_numbers = json.loads(text, parse_int=float)  # 1 and 1.0 are the same request
-        self.arguments = _digest(json.dumps(as_numbers, sort_keys=True))
-        # two keys in a billion may share one of these numbers, but hardly all of them
-        parts = (self.key[start : start + 16] for start in range(0, 64, 16))
-        self.numbers = [FIRST + int(part, 16) % FIRST for part in parts]
+        return _digest(json.dumps(as_numbers, sort_keys=True))
 
     def found(self, taken: Mapping[int, Row]) -> tuple[int, int] | None:
         """The first decision for this request and the number of decisions; None if the request is

@@ -19,6 +19,7 @@ from rolf.experiments.storage.contract import log_rows
 from rolf.logs.log import Log
 from rolf.service.dependencies import Calling, Route, needs
 from rolf.service.http.answers import answer
+from rolf.service.schemas.body import ONE_ROUND
 from rolf.service.schemas.requests import Question
 from rolf.service.schemas.responses import (
     BELIEF,
@@ -113,7 +114,7 @@ def estimates(caller: Calling, name: str) -> Response:
     return _believed(now)
 
 
-@router.post("/estimates", response_model=Estimates, openapi_extra=needs("read"))
+@router.post("/estimates", response_model=Estimates, openapi_extra=needs("read", **ONE_ROUND))
 def estimates_in_round(caller: Calling, name: str, question: Question) -> Response:
     """The same in a round: with its features or in its context, at another level of the intervals,
     with the probability that each is the best of some arms."""
