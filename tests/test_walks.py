@@ -13,7 +13,7 @@ LIMITS = {
     "policy.tell": (4, 6),
     "experiment.ask": (14, 30),
     "experiment.tell": (14, 25),
-    "POST .../ask": (23, 54),
+    "POST .../ask": (24, 56),
     "a CSV of arms": (8, 15),
     "reproduce": (60, None),
 }

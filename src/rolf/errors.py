@@ -28,21 +28,59 @@ RolfWarning                  the call works, but probably not as intended
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+#: characters of a text that are looked at before it is cut to ``SHOWN``, so that no part of a
+#: password is left
+LOOKED_AT, SHOWN = 10_000, 120
 
 
 def without_password(text: str) -> str:
     """Text with every URL that contains a user or a password cut short."""
-    return re.sub(r"(\w+):/{1,3}[^\s'\"]*@[^\s'\"]*", r"\1:...", text)
+    return re.sub(r"[^\s'\"]+", _word_without_password, text) if "@" in text else text
+
+
+def _word_without_password(word: re.Match[str]) -> str:
+    """In time that grows with the length of the word, whatever it is."""
+    url = re.search(r"\w:/", word[0])
+    if url is None or word[0].rfind("@") < url.end():
+        return word[0]
+    return word[0][: url.start() + 1] + ":..."
 
 
 def short_repr(value: object) -> str:
     """A value as messages show it: without passwords, in at most 120 characters."""
+    text = ""
     try:
-        text = without_password(repr(value))
+        for piece in _repr(value):
+            text += piece
+            if len(text) >= LOOKED_AT:
+                break
     except ValueError:  # a number with thousands of digits
         return "a number that is too long to show"
-    return text if len(text) <= 120 else text[:117] + "..."
+    except RecursionError:
+        return "a value that is nested too deeply to show"
+    text = without_password(text)
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+
+
+def _repr(value: object) -> Iterator[str]:
+    """``repr``, piece by piece: only as much is computed as is shown."""
+    if type(value) is list or (type(value) is tuple and len(value) > 1):
+        yield "[" if type(value) is list else "("
+        for place, each in enumerate(value):
+            if place:
+                yield ", "
+            yield from _repr(each)
+        yield "]" if type(value) is list else ")"
+    elif type(value) is dict:
+        yield "{"
+        for place, (key, each) in enumerate(value.items()):
+            yield f"{', ' if place else ''}{key!r}: "
+            yield from _repr(each)
+        yield "}"
+    else:
+        yield repr(value[:LOOKED_AT] if type(value) in (str, bytes) else value)  # type: ignore[index]
 
 
 class RolfError(Exception):

@@ -1,4 +1,4 @@
-"""What an experiment can do, wherever it is: in a database that is open here, or on a service."""
+"""The interface of every experiment, in a local database or on a service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rolf.progress import Progress
     from rolf.types import Decision
 
-#: the methods of every experiment: each has a coroutine, whose name starts with an ``a``
+#: the methods of every experiment; each has a coroutine with an ``a`` in front of its name
 METHODS = (
     *("ask", "ask_many", "tell", "tell_many", "correct"),
     *("learn", "learn_totals", "learn_file"),
@@ -27,8 +27,8 @@ METHODS = (
 
 
 class ExperimentProtocol(Protocol):
-    """What every experiment has. ``Experiment`` and ``RemoteExperiment`` keep to it, name by name
-    and argument by argument; each may take more."""
+    """The common interface of ``Experiment`` and ``RemoteExperiment``, which implement it name by
+    name and argument by argument; each may have more."""
 
     @property
     def name(self) -> str: ...
@@ -55,7 +55,7 @@ class ExperimentProtocol(Protocol):
         context: Any = None,
         idempotency_key: str | None = None,
     ) -> Decision:
-        """Decide which arm to play next; the decision is durable when this returns."""
+        """Choose the next arm; the decision is durable when this returns."""
 
     def ask_many(
         self,
@@ -75,10 +75,10 @@ class ExperimentProtocol(Protocol):
     def tell_many(
         self, rewards: Mapping[str, float] | Iterable[tuple[Decision | str, float]]
     ) -> int:
-        """Record many rewards; returns how many were not on record before."""
+        """Record many rewards; returns how many were new."""
 
     def correct(self, decision: Decision | str, reward: float, reason: str) -> None:
-        """Put the right reward in the place of a wrong one."""
+        """Replace a wrong reward."""
 
     def learn(
         self,
@@ -90,7 +90,7 @@ class ExperimentProtocol(Protocol):
         probabilities: Any = None,
         source: str | None = None,
     ) -> int:
-        """Learn from rounds from before the experiment; returns how many were new."""
+        """Learn from history, rounds played before the experiment; returns how many were new."""
 
     def learn_totals(
         self,
@@ -115,19 +115,19 @@ class ExperimentProtocol(Protocol):
     ) -> Learned:
         """Learn from a table in a file; a service refuses it."""
 
-    # --- what is known ---
+    # --- estimates and status ---
 
     def status(self, *, control: Any = None, timeline: bool = False) -> Status:
         """Counts, every arm's estimate, and the uplift."""
 
     def counts(self) -> Counts:
-        """How many decisions were made and how many rewards told."""
+        """The numbers of decisions and rewards."""
 
     def pending(self, limit: int = 100) -> Pending:
         """The latest decisions without a reward."""
 
     def log(self) -> list[LoggedDecision]:
-        """All decisions with their rewards, in their order."""
+        """All decisions in order, with their rewards."""
 
     def export(self, path: str | Path) -> int:
         """Write the log to a file; a service refuses it."""

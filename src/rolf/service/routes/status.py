@@ -19,6 +19,7 @@ from rolf.experiments.storage.contract import log_rows
 from rolf.logs.log import Log
 from rolf.service.dependencies import Calling, Route, needs
 from rolf.service.http.answers import answer
+from rolf.service.schemas.body import ONE_ROUND
 from rolf.service.schemas.requests import NextRound, Question
 from rolf.service.schemas.responses import (
     BELIEF,
@@ -114,7 +115,7 @@ def estimates(caller: Calling, name: str) -> Response:
     return _believed(now)
 
 
-@router.post("/estimates", response_model=Estimates, openapi_extra=needs("read"))
+@router.post("/estimates", response_model=Estimates, openapi_extra=needs("read", **ONE_ROUND))
 def estimates_in_round(caller: Calling, name: str, question: Question) -> Response:
     """The same in a round: with its features or in its context, at another level of the intervals,
     with the probability that each is the best of some arms."""
@@ -133,7 +134,9 @@ def _believed(now: Status) -> Response:
     return answer({"policy": now.policy, "posterior_of": now.posterior_of, "arms": arms})
 
 
-@router.post("/probabilities", response_model=Probabilities, openapi_extra=needs("read"))
+@router.post(
+    "/probabilities", response_model=Probabilities, openapi_extra=needs("read", **ONE_ROUND)
+)
 def probabilities(caller: Calling, name: str, round: NextRound) -> Response:
     """The probability of every arm in the next ask; asking for it changes nothing."""
     found = caller.experiment(name).probabilities(**dict(round))

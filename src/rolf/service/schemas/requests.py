@@ -128,7 +128,8 @@ class ToldMany(Form):
 
 
 def _told_form(data: Any) -> str:
-    return "ToldMany" if isinstance(data, dict) and "rewards" in data else "Told"
+    several = isinstance(data, ToldMany) or (isinstance(data, dict) and "rewards" in data)
+    return "ToldMany" if several else "Told"
 
 
 #: one reward or several: only what is wrong with the form that was meant is told
