@@ -31,7 +31,7 @@ def test_backup_restore_list_and_delete():
     assert run("list", url).split() == ["one", "two"]
     assert "2 experiments: one, two" in run("backup", url, copy)
     assert "does not exist yet" in run("backup", url, copy, code=1)
-    assert "called 'one', 'two' already" in run("restore", copy, url, code=1)
+    assert "named 'one', 'two' already exist" in run("restore", copy, url, code=1)
     assert "confirm" in run("delete", url, "one", "--confirm", "two", code=1)
     assert "deleted: one" in run("delete", url, "one", typed="one\n")
     assert run("list", url).split() == ["two"]

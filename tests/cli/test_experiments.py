@@ -179,7 +179,7 @@ def test_what_an_experiment_earned(files, tmp_path):
     total = sum("abcd".index(each["arm"]) for each in asked)
     assert f"total reward: {total}, " in shown
     assert "per decision against b (90% interval" in shown
-    assert "rolf-lasso has no intervals of its own" in shown
+    assert "rolf-lasso has no intervals" in shown
     assert "and 2 more arms" in shown
     assert "rewards over time" in shown
     assert "31 to 40" in shown

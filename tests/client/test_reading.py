@@ -119,7 +119,7 @@ def test_what_waits_is_what_waits_in_the_database(running, service, features, po
     for most in (0, 1001, 2.0, "5"):
         with pytest.raises(InvalidArgument, match="limit"):
             remote.pending(most)
-    with pytest.raises(UnknownExperiment, match="no experiment is called"):
+    with pytest.raises(UnknownExperiment, match="no experiment named"):
         service.experiment("nobody").pending()
 
 
@@ -149,7 +149,7 @@ def test_the_log_is_that_of_the_database(running, service):
         return found
 
     assert asyncio.run(read()) == rows
-    with pytest.raises(UnknownExperiment, match="no experiment is called"):
+    with pytest.raises(UnknownExperiment, match="no experiment named"):
         service.experiment("nobody").log()
 
 

@@ -1,4 +1,4 @@
-"""What every store promises about logs and their copies; part of ``StorageContract``."""
+"""Tests of logs and their copies for every store; part of ``StorageContract``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from rolf.testing.experiments import (
 
 
 class LogContract:
-    """Rows in order, each place once; a subclass of StorageContract defines the fixture ``url``."""
+    """Rows in order, each place taken once; subclasses define the fixture ``url``."""
 
     # --- logs ---
 
@@ -42,7 +42,7 @@ class LogContract:
         assert store.append(id, rows[:2]) == 2
         assert store.append(id, rows[1:]) is None  # the number of the first is taken
         assert store.append(id, [rows[2], rows[2]]) is None
-        assert store.append(id, rows[2:], after=1) is None  # there is a row that it does not know
+        assert store.append(id, rows[2:], after=1) is None  # there is a row after row 1
         assert store.append(id, rows[2:], after=2) == 3
         store.settle()
         expected = [row._replace(seq=seq) for seq, row in enumerate(rows, 1)]

@@ -268,7 +268,7 @@ def test_backups_and_restores_that_make_no_sense(path):
     with pytest.raises(UnknownExperiment, match="no database"):
         rolf.connect(url).backup(path.with_name("x.db"))
     play(create_experiment(url, policy="ucb"), 1)
-    with pytest.raises(InvalidArgument, match="folder that exists"):
+    with pytest.raises(InvalidArgument, match="existing folder"):
         rolf.connect(url).backup(path.parent / "none" / "x.db")
     with pytest.raises(InvalidArgument, match="a backup"):
         rolf.connect(url).restore(path.with_name("none.db"))

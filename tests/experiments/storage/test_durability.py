@@ -121,7 +121,7 @@ def test_a_foreign_transaction_stops_nothing_but_the_log_it_has_locked():
         )
         play(two, 3)
         impatient = rolf.open_experiment(url, "one", timeout=0.2)
-        with pytest.raises(StorageUnavailable, match="keep it locked"):
+        with pytest.raises(StorageUnavailable, match="locked by other"):
             impatient.ask()
     impatient.ask()
     assert one.status().asked == 1

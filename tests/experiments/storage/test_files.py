@@ -187,7 +187,7 @@ def test_looking_creates_nothing(path):
     with pytest.raises(InvalidArgument):
         create_experiment(f"sqlite:///{path}", policy="ucb", options={"p": 1})
     assert not path.exists()
-    with pytest.raises(UnusableStorage, match="no folder"):
+    with pytest.raises(UnusableStorage, match="does not exist"):
         create_experiment(f"sqlite:///{path.parent}/none/x.db")
     with pytest.raises(UnusableStorage, match="cannot be opened"):
         create_experiment(f"sqlite:///{path.parent}")
@@ -297,7 +297,7 @@ def test_databases_in_other_encodings():
     assert url != server()
     create_experiment(url, "smile \N{SLIGHTLY SMILING FACE}", policy="ucb").ask()
     assert Database(url).names() == ["smile \N{SLIGHTLY SMILING FACE}"]
-    with pytest.raises(RolfError, match="cannot hold"):
+    with pytest.raises(RolfError, match="cannot store"):
         rolf.connect(url).backup(quick_folder("rolf-x") / "x.db", ["\ud800"])
 
 

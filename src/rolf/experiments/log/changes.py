@@ -21,7 +21,7 @@ T = TypeVar("T")
 def change_roster(
     log: SyncedReplica, describe: Callable[[Roster], dict[str, Any]]
 ) -> tuple[Roster, Roster]:
-    """Record a change, unless it is empty; returns the rosters before and after it."""
+    """Record a change unless it is empty; return the rosters before and after it."""
 
     def change(replica: Replica) -> tuple[tuple[Roster, Roster], list[Row]]:
         before = replica.roster
@@ -39,7 +39,7 @@ def change_roster(
 
 
 def learn(log: SyncedReplica, make: Callable[[Replica], HistoryEntry], source: str | None) -> int:
-    """Learn a history, which is made for the current arms; returns how many rounds are new."""
+    """Learn a history made for the current arms; return the number of new rounds."""
 
     def history(replica: Replica) -> tuple[int, list[Row]]:
         past = make(replica)
@@ -53,12 +53,12 @@ def learn(log: SyncedReplica, make: Callable[[Replica], HistoryEntry], source: s
 
 
 def _append(log: SyncedReplica, rows_for: Callable[[Replica], tuple[T, list[Row]]]) -> T:
-    """Append the row that follows from a replica; returns what comes with it."""
+    """Append the rows made from a replica; return the value made with them."""
     with closing(log.attempts()) as attempts:
         for attempt in attempts:
             try:
                 result, rows = rows_for(attempt.replica)
-            except RolfError:  # perhaps only because something is not known yet
+            except RolfError:  # the replica may be out of date
                 if attempt.certain:
                     raise
                 continue

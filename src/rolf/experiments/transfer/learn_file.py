@@ -1,4 +1,4 @@
-"""Learn from a table of past rounds in a file: arms and rewards, without ids."""
+"""Learn from a file of past rounds: arms and rewards, without ids."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from rolf.text import counted, listed
 
 
 class Learned(NamedTuple):
-    """What was learned from a file.
+    """The outcome of learning from a file.
 
     Attributes:
-        rows: of the file.
-        learned: rounds; 0 if the source was known.
-        pending: decisions in the export of an experiment that have no reward yet.
-        unknown: arms that were left out, with their numbers of rows.
+        rows: number of rows in the file.
+        learned: number of rounds learned; 0 if the source was learned before.
+        pending: number of rows without a reward, as in the export of an experiment.
+        unknown: unknown arms that were left out, with their numbers of rows.
     """
 
     rows: int
@@ -79,7 +79,7 @@ class HistoryFile:
         return Row(0, HISTORY, 1, time.time(), details=self._history.dumps(self.source))
 
     def learned(self, rounds: int | None = None) -> Learned:
-        """What to say of it once ``rounds`` were learned, by default all."""
+        """The outcome after ``rounds`` were learned, by default all."""
         count = self._history.size if rounds is None else rounds
         return Learned(self.rows, count, self.pending, self.unknown)
 
@@ -100,7 +100,7 @@ class HistoryFile:
         return history
 
     def _rounds(self, count: Callable[[int], None]) -> Iterator[Rounds]:
-        """Rounds of known arms, some at a time; the others are counted."""
+        """Rounds of known arms, part by part; rounds of other arms are counted."""
         lookup = Lookup(self._arms.labels)
         unknown: Counter[str] = Counter()
         for each in self._log.decisions(features=True):
