@@ -1,6 +1,7 @@
 # make run        the environment, the install, and the main job: results into out/
 # make test       the environment, the install, and every check that ends in five minutes
-# make test-slow  the tests that take longer, and compiled code again with its bounds checked
+# make test-slow  the tests that take longer, and compiled code again, by plain Numba and with its
+#                 bounds checked
 # make soak       ten minutes of decisions over HTTP, and whether the server's memory stays flat
 # make docs       every figure of the documentation again, then the site, in site/
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -9,21 +10,21 @@ INSTALLED := .venv/installed.stamp
 
 .PHONY: run test test-slow bounds docs figures lint types imports unit bench soak peers format clean
 
+# What the report needs is compiled when it is needed; the progress bar names it.
 run: $(INSTALLED)
-	$(BIN)/rolf compile
 	$(BIN)/rolf reproduce --out out
 
 test: lint types imports unit
 
 test-slow: $(INSTALLED)
 	$(BIN)/rolf compile
-	$(BIN)/pytest -n 2 -m "slow and not compiled"
+	$(BIN)/pytest -n 2 -m slow
 	$(MAKE) bounds
 
-# All tests that run compiled code of estimators and policies, slow ones included, with bounds
-# checked: reading beyond the end of an array is an error. Numba's cache does not tell such code
-# from any other, so it gets a folder of its own.
-CHECKED := NUMBA_BOUNDSCHECK=1 ROLF_CACHE_DIR=$(CURDIR)/.venv/checked-code
+# All tests that run compiled code of estimators and policies, slow ones included, again: as plain
+# Numba compiles it, and with bounds checked, so that reading beyond the end of an array is an
+# error. Numba's cache does not tell such code from any other, so it gets a folder of its own.
+CHECKED := NUMBA_BOUNDSCHECK=1 ROLF_PLAIN_NUMBA=1 ROLF_CACHE_DIR=$(CURDIR)/.venv/checked-code
 
 bounds: $(INSTALLED)
 	$(CHECKED) $(BIN)/rolf compile
@@ -79,7 +80,6 @@ clean:
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	$(BIN)/rolf compile
 	touch $@
 
 .venv-peers/installed.stamp: pyproject.toml

@@ -1,8 +1,7 @@
-"""Another commit's library beside ours, for ``--against``: its sources in a temporary folder.
+"""The library of another commit, for ``--against``: its sources in a temporary folder.
 
-It runs with our interpreter and the packages that are installed here, as long as PYTHONPATH names
-its sources first. A benchmark's file is ours in both cases, so it may use only what both commits
-have.
+It runs with this interpreter and the installed packages, with its sources first in PYTHONPATH. The
+benchmark's own file is the same in both cases, so it may only use what both commits have.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-#: the ``rolf`` command of the library that PYTHONPATH names
+#: the ``rolf`` command of the library in PYTHONPATH
 COMMAND = "import sys; sys.argv[0] = 'rolf'; from rolf.cli import main; main()"
 
 
@@ -35,8 +34,8 @@ class Library(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What a process and its children took: seconds, seconds of all processors, MiB of the largest
-    one; and what it printed."""
+    """The cost of a process with its children: seconds, CPU seconds, MiB of the largest process;
+    and its output."""
 
     wall: float
     cpu: float
@@ -49,7 +48,7 @@ OURS = Library("here", ROOT)
 
 @contextmanager
 def libraries(revision: str | None) -> Iterator[list[Library]]:
-    """Ours, and that of a commit, if one is named."""
+    """This library and, if a commit is named, that commit's."""
     if revision is None:
         yield [OURS]
         return
@@ -62,7 +61,7 @@ def libraries(revision: str | None) -> Iterator[list[Library]]:
 
 
 def run(library: Library, code: str, *args: str, cache: str, cwd: str | None = None) -> Usage:
-    """Run Python code with a library, in a process of its own."""
+    """Run Python code with a library in a new process."""
     command = [sys.executable, "-P", "-c", code, *args]
     start = time.perf_counter()
     settings = library.environment(ROLF_CACHE_DIR=cache)
@@ -73,7 +72,7 @@ def run(library: Library, code: str, *args: str, cache: str, cwd: str | None = N
         assert process.stdout is not None
         with process.stdout:
             output = process.stdout.read()
-        _, status, used = os.wait4(process.pid, 0)  # what subprocess would not tell
+        _, status, used = os.wait4(process.pid, 0)  # subprocess does not report usage
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             log.seek(0)

@@ -1,14 +1,14 @@
-"""Cost of a round of ask and tell against the number of arms, beside one pass over the features.
+"""Cost of an ask and a tell against the number of arms, compared with one pass over the features.
 
-Each policy and each number of arms K has a process of its own, with d=20 features. A pass is
-``features @ vector``, the arithmetic floor O(K d), measured between the rounds of that process, so
-that noise hits both alike. Peak memory is that of the whole process: Python, the table of arms
-and the policy's constructor included. Times are those of the processor, with one thread, so that
-other work on the machine does not count. Read the ratios: machines are noisy.
+Each policy and number of arms K runs in its own process, with d=20 features. A pass is
+``features @ vector``, the arithmetic floor O(K d), measured between the rounds of that process so
+that noise affects both alike. Peak memory is that of the whole process, including Python, the table
+of arms and the policy's constructor. Times are CPU times of a single thread, so other work on the
+machine does not count. Compare ratios rather than times: machines are noisy.
 
     python benchmarks/arms.py                  # K from 100 to 1,000,000: about four minutes
-    python benchmarks/arms.py --against 2028c25  # and the ratio of rounds to another commit's
-    python benchmarks/arms.py --quick          # 100 and 10,000 arms, to see that it runs
+    python benchmarks/arms.py --against 2028c25  # also the ratio to another commit
+    python benchmarks/arms.py --quick          # 100 and 10,000 arms, to check that it runs
     python benchmarks/arms.py --plot arms.png  # the picture of the documentation
 """
 
@@ -30,7 +30,7 @@ FEATURES = 20
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
 ROUNDS = 30
 WARM = 5
-#: RoLF's forced exploration is left out: it would not have to look for the best arm
+#: without RoLF's forced exploration, which need not look for the best arm
 OPTIONS = {"rolf-ridge": {"exploration": 0}, "rolf-lasso": {"exploration": 0}}
 POLICIES = ("ucb", "rolf-ridge", "lints", "linucb", "rolf-bayes", "rolf-lasso")
 LARGEST = {"rolf-lasso": 10_000}
@@ -42,7 +42,7 @@ TIMES = {("rolf-bayes", 100_000): 15.0, ("rolf-bayes", 1_000_000): 150.0}
 
 
 def measure(name: str, arms: int) -> dict[str, float]:
-    """Milliseconds of a round and of a pass, medians, and the peak memory in MiB."""
+    """Median milliseconds of a round and of a pass, and peak memory in MiB."""
     import rolf
 
     rng = np.random.default_rng(0)
@@ -133,7 +133,7 @@ def compare(revision: str, sizes: tuple[int, ...]) -> None:
 
 
 def growth(results: dict[int, dict[str, float]]) -> float:
-    """The power of K with which the cost of a round grows, from 10,000 arms on."""
+    """The exponent of K in the cost of a round, from 10,000 arms on."""
     large = [arms for arms in results if arms >= 10_000]
     if len(large) < 2:
         return math.nan
@@ -163,7 +163,7 @@ def draw(results: dict[str, dict[int, dict[str, float]]], path: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="100 and 10,000 arms")
-    parser.add_argument("--plot", metavar="FILE", help="draw a picture, too")
+    parser.add_argument("--plot", metavar="FILE", help="also draw a picture")
     parser.add_argument("--measure", nargs=2, metavar=("POLICY", "K"), help=argparse.SUPPRESS)
     parser.add_argument("--against", metavar="REV", help="a commit to compare with")
     options = parser.parse_args()

@@ -1,20 +1,20 @@
-"""Regret with clicks: RoLF-Bayes behind a logistic link beside what is usual for clicks.
+"""Regret with clicks: RoLF-Bayes with a logistic link, compared with the usual policies for clicks.
 
-A cell is a distribution over problems: K arms, whose log-odds have a standard deviation of 0.5
-around those of a base rate; features explain exactly a share of their variance. There are K/10
-features, at most 10, and a constant, which linear models of rewards need. Beta-Bernoulli Thompson
+A cell is a distribution over problems: K arms whose log-odds have a standard deviation of 0.5
+around those of a base rate; features explain exactly a given share of their variance. There are
+K/10 features, at most 10, and a constant, which linear reward models need. Beta-Bernoulli Thompson
 sampling and KL-UCB see no features. LinUCB and LinTS are told the noise sqrt(p(1 - p)), and the
-best of their settings is picked afterwards for each cell, which favours them. RoLF-Bayes has one
-setting everywhere, as the model of clicks and, for comparison, as that of real rewards. All play
-the same problems and the same noise; kl-ucb and the model of real rewards, which take longer, play
-the first third of the runs.
+best of their settings is picked afterwards per cell, which favours them. RoLF-Bayes has one setting
+everywhere, as a model of clicks and, for comparison, as a model of real rewards. All play the same
+problems and the same noise; kl-ucb and the model of real rewards are slower and play only the first
+third of the runs.
 
     python benchmarks/clicks.py                          # about an hour on one core
     python benchmarks/clicks.py --quick                  # two cells, two short runs
     python benchmarks/clicks.py --stage ours --stage report --policy binary
     python benchmarks/clicks.py --stage report --markdown clicks.md
 
-Results are kept in a JSON file: rivals are played once, ours again each time.
+Results are kept in a JSON file: rivals are played once, our policies every time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STAGES = ("rivals", "ours", "report")
 SPREAD = 0.5  # of the log-odds between arms
 SHARES = (0.0, 0.5, 0.9)
 LONG = 100_000  # rounds of the long cells
-SLOW = {"kl-ucb": 1 / 3, "real": 1 / 3}  # the share of the runs that these play
+SLOW = {"kl-ucb": 1 / 3, "real": 1 / 3}  # share of the runs they play
 Plan = dict[str, tuple[str, dict[str, Any]]]  # label to name and options
 OURS: Plan = {
     "binary": ("rolf-bayes", {"rewards": "binary"}),
@@ -51,7 +51,7 @@ OURS: Plan = {
 
 @dataclass(frozen=True)
 class Clicks(DescribedFamily):
-    """Problems with clicks whose log-odds the features explain to a share of the variance."""
+    """Problems with clicks, whose features explain a given share of the variance of log-odds."""
 
     kind = "clicks"
 
@@ -69,7 +69,7 @@ class Clicks(DescribedFamily):
         features = rng.standard_normal((self.arms, size))
         parts = [features @ rng.standard_normal(size), rng.standard_normal(self.arms)]
         line = np.linalg.lstsq(features - features.mean(0), parts[1], rcond=None)[0]
-        parts[1] -= features @ line  # nothing latent that features could explain by chance
+        parts[1] -= features @ line  # remove what features would explain by chance
         observed, latent = [(part - part.mean()) / part.std() for part in parts]
         spread = math.sqrt(self.share) * observed + math.sqrt(1.0 - self.share) * latent
         odds = math.log(self.rate / (1.0 - self.rate)) + SPREAD * spread
@@ -78,7 +78,7 @@ class Clicks(DescribedFamily):
 
 
 def cells(rounds: int) -> dict[str, tuple[Clicks, int]]:
-    """Every cell: its problems and how many rounds are played."""
+    """Every cell: its problems and its number of rounds."""
     sizes = [(50, rate) for rate in (0.01, 0.03, 0.1, 0.3)] + [(20, 0.03), (200, 0.03)]
     rows = [(*size, share, rounds) for size in sizes for share in SHARES]
     rows += [(50, 0.03, share, LONG) for share in (0.0, 0.9)]
@@ -106,7 +106,7 @@ def runs_of(args: argparse.Namespace, label: str) -> int:
 
 
 def measure(args: argparse.Namespace, stage: str, cell: str, plan: Plan) -> None:
-    """Play what is not known yet."""
+    """Play what has no record yet."""
     family, rounds = args.cells[cell]
     for label, (name, options) in plan.items():
         runs = runs_of(args, label)
@@ -182,14 +182,14 @@ def main() -> None:
     )
     add = parser.add_argument
     add("--stage", action="append", choices=STAGES, help="what to do; everything by default")
-    add("--policy", action="append", choices=OURS, help="of ours; binary and real by default")
+    add("--policy", action="append", choices=OURS, help="our policies; binary and real by default")
     add("--cells", default="", help="only cells whose name contains this")
-    add("--rounds", type=int, default=20_000, help="of all cells but the long ones")
+    add("--rounds", type=int, default=20_000, help="rounds of all cells except the long ones")
     add("--runs", type=int, default=50)
     add("--seed", type=int, default=0)
     add("--jobs", type=int, default=1)
     add("--out", type=Path, help="where results are kept; out/clicks.json by default")
-    add("--quick", action="store_true", help="two cells, two short runs, kept nowhere")
+    add("--quick", action="store_true", help="two cells, two short runs, not kept")
     add("--markdown", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     if args.quick:

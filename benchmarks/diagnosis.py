@@ -1,17 +1,18 @@
-"""How often is a diagnosis right? Logs of every policy, in which the truth is known.
+"""How often is a diagnosis right? Logs of every policy with a known truth.
 
     python benchmarks/diagnosis.py            # about 5 minutes on one core
-    python benchmarks/diagnosis.py --quick    # one short log of every kind
+    python benchmarks/diagnosis.py --quick    # one short log of each kind
     python benchmarks/diagnosis.py --sparse   # four of five arms have the same latent part
 
-Every log has 20 to 60 arms and 1 to 8 features, of which standard normal x_a'm and latent parts
-u_a, both scaled to their share of the variance over the arms, make the means: with Gaussian noise,
-twice as large as the means' spread, or as log-odds of clicks with a spread of 0.7 and a mean rate
-of 2, 10 or 30%. Policies play 500, 3,000 or 20,000 rounds of them; "uniform" is random choice.
+Every log has 20 to 60 arms and 1 to 8 standard normal features. The means are the sum of an
+observed part x_a'm and a latent part u_a, each scaled to its share of the variance over the arms.
+Rewards have Gaussian noise twice as large as the spread of the means, or are clicks with the means
+as log-odds, with a spread of 0.7 and a mean rate of 2, 10 or 30%. Policies play 500, 3,000 or
+20,000 rounds; "uniform" chooses at random.
 
 For each group of logs: how often the 90% interval covers the true share; how often the verdict is
 confident and wrong ("trust the features" below a share of 0.8, "ignore the features" above 0.2);
-and how often each verdict is given. Both are at level 0.9.
+and how often each verdict occurs. Both use level 0.9.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def draw_problem(
     if rate is None:
         return Problem(features, 0.5 * means, 1.0)
     low, high = -15.0, 5.0
-    for _ in range(60):  # the level at which the mean rate is as wanted
+    for _ in range(60):  # bisect for the level with the wanted mean rate
         level = 0.5 * (low + high)
         rates = 1.0 / (1.0 + np.exp(-level - 0.7 * means))
         low, high = (level, high) if rates.mean() < rate else (low, level)
@@ -81,9 +82,9 @@ def draw_problem(
 
 
 def play(policy: str, problem: Problem, rounds: int, seed: int) -> tuple[Any, Any]:
-    """Arms and rewards of a log.
+    """Play a log; return its arms and rewards.
 
-    The engine keeps the regret alone. Its steps tell the arms, and the noise is drawn again.
+    The engine only keeps the regret: its increments reveal the arms, and the noise is redrawn.
     """
     if policy == "uniform":
         arms = np.random.default_rng([seed, 0]).integers(problem.means.size, size=rounds)
@@ -138,9 +139,9 @@ def rows_of(name: str, outcomes: list[Outcome], key: Any) -> list[list[str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one short log of every kind")
+    parser.add_argument("--quick", action="store_true", help="one short log of each kind")
     parser.add_argument("--sparse", action="store_true", help="few arms have a latent part")
-    parser.add_argument("--repeats", type=int, default=5, help="logs of every kind")
+    parser.add_argument("--repeats", type=int, default=5, help="logs of each kind")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     started = time.perf_counter()

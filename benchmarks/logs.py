@@ -1,19 +1,19 @@
-"""Logs at size: how fast, and in how much memory, they are evaluated, diagnosed and imported.
+"""Large logs: time and memory to evaluate, diagnose and import them.
 
     python benchmarks/logs.py --rows 10000000
     python benchmarks/logs.py --quick    # 20,000 decisions, once
 
-A log of this many decisions is written to a folder of Parquet files, one million in each, by a
-system whose chances change all the time. Then, each in a process of its own and in turns:
+Writes a log to a folder of Parquet files, one million decisions each, by a system whose
+probabilities change all the time. Then measures in turn, each in its own process:
 
-* read: PyArrow reads the columns arm, probability and reward as they are, and adds the numbers up;
-* codes: the same, but the names of the arms come as codes, which is the fastest way to read them;
+* read: PyArrow reads the columns arm, probability and reward, and sums the numbers;
+* codes: the same with arm names as codes, which is the fastest way to read them;
 * replay: ``rolf.replay`` of a rule by ips, snips and dr;
 * diagnose: ``rolf.diagnose``;
-* import: ``rolf import`` of the log by a new experiment.
+* import: ``rolf import`` of the log into a new experiment.
 
-Times are the best of several turns, in the same process after a first call that loads libraries.
-The last column is the largest amount of memory that the process has held at any time.
+Times are the best of several turns, after a first call in the same process that loads libraries.
+The last column is the peak memory of the process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TASKS = ("read", "codes", "replay", "diagnose", "import")
 
 
 def write(folder: Path, rows: int) -> None:
-    """A log in which the chances of the arms change every ``CHANGE`` decisions."""
+    """Write a log in which the probabilities of the arms change every ``CHANGE`` decisions."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -72,7 +72,7 @@ def write(folder: Path, rows: int) -> None:
 
 
 def read(folder: Path) -> None:
-    """The columns, read and added up."""
+    """Read the columns and sum them."""
     from pyarrow import compute, dataset
 
     for batch in dataset.dataset(folder / "log").to_batches(columns=COLUMNS):
@@ -82,7 +82,7 @@ def read(folder: Path) -> None:
 
 
 def read_codes(folder: Path) -> None:
-    """The same, with codes in place of the names of the arms."""
+    """The same, with codes instead of arm names."""
     from pyarrow import compute, dataset
 
     options = dataset.ParquetReadOptions(dictionary_columns=["arm"])
@@ -124,7 +124,7 @@ FUNCTIONS: dict[str, Callable[[Path], None]] = {
 
 
 def serve(task: str, folder: Path) -> None:
-    """Run a task whenever a line comes; print how long it took, and the most memory so far."""
+    """Run a task for each line of input; print its time and the peak memory so far."""
     warnings.simplefilter("ignore")
     for _ in sys.stdin:
         start = time.perf_counter()
@@ -135,7 +135,7 @@ def serve(task: str, folder: Path) -> None:
 
 
 def measure(folder: Path, tasks: list[str], turns: int) -> dict[str, tuple[float, float]]:
-    """The least time and the most memory of every task."""
+    """The shortest time and the peak memory of each task."""
     workers = {
         task: subprocess.Popen(
             [sys.executable, __file__, "--serve", task, "--folder", str(folder)],
@@ -163,9 +163,9 @@ def measure(folder: Path, tasks: list[str], turns: int) -> dict[str, tuple[float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--turns", type=int, default=5, help="after the first; 0 for none")
+    parser.add_argument("--turns", type=int, default=5, help="turns after the first; 0 for none")
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=TASKS)
-    parser.add_argument("--folder", type=Path, help="where a log was written before, or will be")
+    parser.add_argument("--folder", type=Path, help="folder of the log, written if it is missing")
     parser.add_argument("--serve", choices=TASKS, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="20,000 decisions, one turn")
     options = parser.parse_args()

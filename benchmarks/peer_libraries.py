@@ -1,7 +1,7 @@
 """Other bandit libraries behind one small interface: ``ask`` for an arm, ``tell`` its reward.
 
-Each wrapper takes the library's fastest documented incremental path; a library is imported
-only when its wrapper is created.
+Each wrapper uses the library's fastest documented incremental path; a library is imported only when
+its wrapper is created.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Peer(Protocol):
 
 
 class MabwiserDisjoint:
-    """One regression per arm, all of which see the same context."""
+    """One regression per arm; all of them see the same context."""
 
     def __init__(self, features: np.ndarray, policy: str, **options: float) -> None:
         from mabwiser.mab import MAB, LearningPolicy
@@ -31,7 +31,7 @@ class MabwiserDisjoint:
         arms = list(range(len(features)))
         self.context = features.mean(axis=0, keepdims=True)
         self.mab = MAB(arms, getattr(LearningPolicy, policy)(**options), seed=0)
-        # it predicts only after a fit: a context of zeros teaches nothing
+        # it only predicts after a fit; a context of zeros carries no information
         self.mab.fit(np.array([0]), np.array([0.0]), np.zeros_like(self.context))
 
     def ask(self) -> int:
@@ -42,7 +42,7 @@ class MabwiserDisjoint:
 
 
 class MabwiserShared:
-    """One model for all arms: a single mabwiser arm, asked about the features of each of ours."""
+    """One model for all arms: a single mabwiser arm, queried with the features of each of ours."""
 
     def __init__(self, features: np.ndarray, policy: str, **options: float) -> None:
         from mabwiser.mab import MAB, LearningPolicy
@@ -69,7 +69,7 @@ class MabwiserUCB:
 
         arms = np.arange(len(features))
         self.mab = MAB(arms.tolist(), LearningPolicy.UCB1(alpha=1.0), seed=0)
-        self.mab.fit(arms, np.zeros(arms.size))  # it predicts only after a fit
+        self.mab.fit(arms, np.zeros(arms.size))  # it only predicts after a fit
 
     def ask(self) -> int:
         return int(self.mab.predict())
@@ -99,7 +99,7 @@ class RiverDisjoint:
 
 
 class RiverShared:
-    """One Bayesian regression over the features of the arms; bounds or draws made from it."""
+    """One Bayesian regression over the arms' features, with bounds or draws computed from it."""
 
     def __init__(self, features: np.ndarray, draws: bool) -> None:
         from river import linear_model
@@ -137,7 +137,7 @@ class RiverUCB:
 
 
 class ContextualDisjoint:
-    """The policies of contextualbandits.online: one regression per arm."""
+    """Policies of contextualbandits.online: one regression per arm."""
 
     def __init__(self, features: np.ndarray, policy: str, **options: Any) -> None:
         from contextualbandits import online as policies
@@ -229,8 +229,8 @@ class BayesianShared:
 class Vowpal:
     """A contextual bandit with action features, learned by gradient steps.
 
-    All lines are parsed to predict and to learn, as in its tutorials. With ``parsed_once`` the
-    lines to predict from are parsed once and reused, and only the chosen line is learned.
+    All lines are parsed to predict and to learn, as in its tutorials. With ``parsed_once``, the
+    lines for prediction are parsed once and reused, and only the chosen line is learned.
     """
 
     def __init__(self, features: np.ndarray, options: str, parsed_once: bool) -> None:

@@ -1,23 +1,23 @@
-"""Microseconds per round of other bandit libraries, and the ratio to ours, measured beside them.
+"""Microseconds per round of other bandit libraries, and the ratio to ours, measured side by side.
 
     make peers                                  # creates .venv-peers with the extra `peers`
-    python benchmarks/peers.py                  # in any environment that has some of them
+    python benchmarks/peers.py                  # in any environment with some of them installed
     python benchmarks/peers.py --only river mabwiser
     python benchmarks/peers.py --quick          # one short repeat of everything
 
-A round is: decide among K=30 arms given their fixed features (30, 17), get a Gaussian reward,
-learn from that one reward. Ours is timed online (``ask`` and ``tell``) and in the compiled loop,
-in the same process as the peer, in turn, best of several repeats. Each peer takes its fastest
-documented incremental path, and every library runs on one BLAS thread, which is faster at this
-size. This says nothing about regret: settings are close to the defaults.
+A round is: decide among K=30 arms with fixed features (30, 17), get a Gaussian reward, learn from
+it. Ours is timed online (``ask`` and ``tell``) and in the compiled loop, alternating with the peer
+in the same process, best of several repeats. Each peer uses its fastest documented incremental
+path, and every library runs on one BLAS thread, which is faster at this size. Regret is not
+compared: settings are close to the defaults.
 
 The column "what was run" says how close the peer's work is to ours:
 
-    same            our algorithm, up to constants and the schedule of the widths; LinUCB and
-                    LinTS with one linear model for all arms, over the features of the arms
-    draw per arm    the same model, but one Thompson draw per arm where one of ours serves all
-    disjoint        one model per arm, which is how that library is meant to be used; all of them
-                    see one context of the same size, the average of the arms' features
+    same            our algorithm, up to constants and the schedule of widths; LinUCB and LinTS
+                    with one linear model over the features of all arms
+    draw per arm    the same model, but one Thompson draw per arm where ours needs one in total
+    disjoint        one model per arm, the intended use of that library; all of them see one
+                    context of the same size, the average of the arms' features
     nearest: ...    the library has no such algorithm; this is the closest
 """
 
@@ -55,13 +55,13 @@ from rolf.environments import Problem
 from rounds import in_engine, interleaved, online
 
 REPEATS = 7
-SLICE = 0.2  # seconds that one repeat of a peer may take
-PILOT = 40  # rounds that warm a peer up, then as many again to see how fast it is
+SLICE = 0.2  # seconds per repeat of a peer
+PILOT = 40  # rounds to warm a peer up, and again to estimate its speed
 FEWEST, MOST = 100, 5_000  # rounds in one repeat
 ONLINE_ROUNDS, ENGINE_ROUNDS = 2_000, 20_000  # of ours
 
 
-# --- what is run ---
+# --- cases ---
 
 
 class Case(NamedTuple):
@@ -157,7 +157,7 @@ def playing(make: Callable[[np.ndarray], Peer], problem: Problem) -> Callable[[]
 
 
 def measure(peer: str, repeats: int) -> tuple[list[Row], list[str]]:
-    """All rows of one peer, and one line for each case that failed."""
+    """All rows of one peer, and one line per failed case."""
     warnings.simplefilter("ignore")
     problem = rolf.environments.paper(1, 1).draw(0)
     classes = {cls.name: cls for cls in rolf.policy_classes()}
@@ -177,12 +177,12 @@ def measure(peer: str, repeats: int) -> tuple[list[Row], list[str]]:
 
 
 def short(error: BaseException) -> str:
-    """An error in one line."""
+    """An error as one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
 
 
 def measure_apart(peer: str, repeats: int) -> tuple[list[Row], list[str]]:
-    """The same in a process of its own, so that a library that crashes takes nothing with it."""
+    """The same in a separate process, in case the library crashes."""
     if importlib.util.find_spec(peer) is None:
         return [], [f"{peer}: not installed"]
     try:
@@ -208,7 +208,7 @@ def print_row(row: Row) -> None:
 
 
 def verdict(rows: list[Row]) -> str:
-    """The last line: whether we are ahead everywhere, and if not, where we are behind."""
+    """The last line: ahead everywhere, or where we are behind."""
     if not rows:
         return "no peer library could be measured"
     lost = [

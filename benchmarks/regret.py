@@ -1,30 +1,30 @@
 """Mean final regret over many kinds of problems, beside rivals tuned in hindsight for each.
 
 A cell is a distribution over problems. In each cell the specialists UCB(delta), LinUCB and LinTS
-know the noise, and the best of their 43 settings is picked afterwards, which favours them. RoLF
-is treated the same way, over both estimators, both couplings and four lengths of forced
-exploration. What is measured against them ("ours") has one setting everywhere. All policies of a
-cell play the same problems and the same noise. Results are kept in a JSON file: rivals are played
-once, the policies named with --policy are played again each time.
+know the noise, and the best of their 43 settings is picked afterwards, which favours them. RoLF is
+treated the same way, over both estimators, both couplings and four lengths of forced exploration.
+The policies measured against them ("ours") have one setting everywhere. All policies of a cell play
+the same problems and the same noise. Results are kept in a JSON file: rivals are played once, the
+policies named by --policy every time.
 
-The settings are those that do best after this number of rounds. Beyond 5000 rounds there are more
-of them, with wider bonuses, and they are screened: all of them play the first 20 runs, and the
-best six of each cell play all runs. A narrow bonus can be lucky in 20 runs and lock on to a wrong
-arm in the next, so the best setting of each policy then meets its neighbours, which differ from it
-by one step in one option, until it beats them all. The best of all that have played all runs
-counts as tuned in hindsight.
+The settings are the ones that do best after this number of rounds. Beyond 5000 rounds there are
+more of them, with wider bonuses, and they are screened: all play the first 20 runs, and the best
+six of each cell play all runs. A narrow bonus can be lucky in 20 runs and lock on to a wrong arm in
+the next, so the best setting of each policy then competes with its neighbours, which differ from it
+by one step in one option, until it beats them all. The best setting that has played all runs counts
+as tuned in hindsight.
 
-A run is stuck if its regret still grows in the second half, by more than 1% of the spread a
-round: (R_T - R_{T/2}) / (T/2) > 0.01 sd, where sd is the standard deviation over the arms of the
-mean rewards of its problem.
+A run is stuck if its regret still grows by more than 1% of the spread per round in the second half:
+(R_T - R_{T/2}) / (T/2) > 0.01 sd, where sd is the standard deviation of its problem's mean rewards
+over the arms.
 
-Where features change every round (--set varying), the specialists are LinUCB for such features
-and UCB(delta), told the noise or, for UCB, the noise plus what the features change; RoLF is
-rolf-varying.
+With features that change every round (--set varying), the specialists are LinUCB for varying
+features, told the noise, and UCB(delta), told the noise plus the variation from the features; RoLF
+is rolf-varying.
 
     python benchmarks/regret.py                                     # everything, some minutes
     python benchmarks/regret.py --quick                             # three cells, two short runs
-    python benchmarks/regret.py --stage specialists --stage rolf    # the rivals only
+    python benchmarks/regret.py --stage specialists --stage rolf    # only the rivals
     python benchmarks/regret.py --stage ours --stage report \\
         --policy rolf-bayes --policy rolf-bayes --options '{"width": 2.0}'
     python benchmarks/regret.py --stage report --markdown regret.md
@@ -54,18 +54,18 @@ from rules import RULES
 
 STAGES = ("specialists", "rolf", "ours", "report")
 UNIT = math.sqrt(-2.0 * math.log(1e-4))  # UCB's width at one play is this times its scale
-SHORT = 5000  # rounds up to which all settings of rivals play all runs
+SHORT = 5000  # up to this many rounds, all settings of rivals play all runs
 FINALISTS = 6  # settings that play all runs after a screening
-GROWTH = 0.01  # of the spread, per round in the second half: more is stuck
+GROWTH = 0.01  # a run is stuck above this share of the spread per round
 
 Plan = dict[str, tuple[str, dict[str, Any]]]  # label to name and options
 
 
-# --- who plays -------------------------------------------------------------------------------
+# --- policies ----------------------------------------------------------------------------------
 
 
 def specialists(family: Any, rounds: int) -> Plan:
-    """Labels give the width in units of the noise, so that they are the same in every cell."""
+    """Labels state the width in units of the noise, so they are the same in every cell."""
     noise, blind = level(family), blind_level(family)
     more = (2.5, 5.0, 6.0) if rounds > SHORT else ()
     out: Plan = {}
@@ -96,7 +96,7 @@ def our_label(name: str, options: dict[str, Any]) -> str:
 
 
 def filled(options: dict[str, Any], rounds: int) -> dict[str, Any]:
-    """Options as the policy gets them: the horizon "rounds" is the number of rounds."""
+    """Options with the horizon "rounds" replaced by the number of rounds."""
     return options | ({"horizon": rounds} if options.get("horizon") == "rounds" else {})
 
 
@@ -106,7 +106,7 @@ def filled(options: dict[str, Any], rounds: int) -> dict[str, Any]:
 def measure(
     args: argparse.Namespace, stage: str, cell: str, plan: Plan, runs: int
 ) -> tuple[list[Record], int]:
-    """The records of a plan, and how many of them had to be played for it."""
+    """The records of a plan, and how many of them had to be played."""
     family, seed = CELLS[cell], args.seed + OFFSETS.get(cell, 0)
     records: dict[str, Record] = {}
     for label, (name, options) in plan.items():
@@ -135,7 +135,7 @@ def measure(
 
 
 def summary(regret: FloatArray, spread: FloatArray) -> Record:
-    """What is kept of the regret (runs, rounds) of a policy, for problems of these spreads."""
+    """Summarise a policy's regret (runs, rounds) on problems with these spreads."""
     runs, rounds = regret.shape
     final, half = regret[:, -1], max(rounds // 2, 1)
     growth = (final - regret[:, half - 1]) / max(rounds - half, 1)
@@ -149,7 +149,7 @@ def summary(regret: FloatArray, spread: FloatArray) -> Record:
 
 
 def measure_rivals(args: argparse.Namespace, stage: str, cell: str, plan: Plan) -> int:
-    """Play all settings, or those that count where there are many rounds; how many that was."""
+    """Play all settings, or only the best ones if there are many rounds; return how many."""
     if args.rounds <= SHORT or args.runs <= SCREENED:
         return measure(args, stage, cell, plan, args.runs)[1]
     screened, played = measure(args, screening(stage), cell, plan, SCREENED)
@@ -168,7 +168,7 @@ def measure_rivals(args: argparse.Namespace, stage: str, cell: str, plan: Plan) 
 
 
 def neighbours(plan: Plan, label: str) -> list[str]:
-    """The settings of the same policy that differ by one step in one option."""
+    """Settings of the same policy that differ by one step in one option."""
     policy, options = plan[label]
     out = []
     for key in options:
@@ -190,7 +190,7 @@ class _Options(argparse.Action):
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
         if not namespace.policy:
-            parser.error("--options comes after the --policy that it belongs to")
+            parser.error("--options must follow the --policy it belongs to")
         try:
             options = json.loads(values)
         except json.JSONDecodeError as error:
@@ -203,16 +203,16 @@ def main() -> None:
     add = parser.add_argument
     add("--stage", action="append", choices=STAGES, help="default: all of them")
     add("--policy", action="append", type=lambda name: (name, {}), help="default: rolf-bayes")
-    add("--options", action=_Options, help="of the last --policy, as JSON")
+    add("--options", action=_Options, help="options of the preceding --policy, as JSON")
     add("--set", choices=list(SETS), default="main", help="which cells")
     add("--cells", default="", help="only cells whose label contains this")
     add("--runs", type=int, default=50)
     add("--rounds", type=int, default=1200)
     add("--seed", type=int, default=0)
-    add("--jobs", type=int, default=None, help="workers; all cores by default")
+    add("--jobs", type=int, default=None, help="number of workers; all cores by default")
     add("--out", type=Path, help="where results are kept; out/regret.json by default")
     add("--again", action="store_true", help="play the rivals again")
-    add("--quick", action="store_true", help="three cells, two short runs, kept nowhere")
+    add("--quick", action="store_true", help="three cells, two short runs, not kept")
     add("--markdown", type=Path, help="also write the tables to this file")
     args = parser.parse_args()
     args.chosen = [cell for cell in SETS[args.set] if args.cells in cell]

@@ -5,13 +5,13 @@ the number of arms, the number of features, the share of the variance that the f
 dense or sparse latent parts, and the noise; heavy tails, Bernoulli rewards, rewards around 40 and
 rewards times 1000.
 
-long: 18 of them, a spread over all of these that can be played for 30,000 rounds.
+long: a representative 18 of them that can be played for 30,000 rounds.
 
-close: many arms whose means lie close together, as those of ratings do: 40 to 80 arms, a spread
-of 0.1 and a noise of one to four times that, few features, some of them the dummy columns of a
-categorical one. In some the means are bounded from above, so that many are near the best.
+close: many arms with similar means, as in ratings: 40 to 80 arms, a spread of 0.1, noise of one to
+four times that, few features, some of them dummy columns of a category. In some cells the means are
+bounded from above, so that many are near the best.
 
-varying: features that change every round, latent parts that stay.
+varying: features that change every round, with constant latent parts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rolf.simulation.runs import draw_problem
 from rolf.types import FloatArray, Seed
 
 NOISES = (0.04, 0.1, 0.5)
-COIN = 0.45  # the noise level that specialists are told where rewards are Bernoulli
+COIN = 0.45  # the noise level that specialists are told for Bernoulli rewards
 
 
 def _name(family: Any, *extra: str) -> str:
@@ -45,7 +45,7 @@ def _systematic() -> list[Any]:
     for i, arms in enumerate((10, 30, 100)):
         sizes = (1, round(arms / 4), arms)
         grid = [(j, k, share) for j in range(3) for k, share in enumerate((0.5, 0.9, 1.0))]
-        # two of nine are left out per K; over all K, each size and each share twice
+        # two of nine are left out per K, so that each size and each share is left out twice overall
         kept = [(j, i + j + 2 * k, share) for j, k, share in grid if i == j or (i + j + k) % 3 != 2]
         for j, turn, share in [*kept, ((i + 1) % 3, i, 0.0)]:
             latent = ("dense", "sparse")[(turn % 3 + j) % 2]
@@ -82,7 +82,7 @@ def _main() -> dict[str, Any]:
     return out
 
 
-# A fair spread; without the cells of 100 arms and 100 features, which take minutes a policy.
+# A fair spread, without the cells of 100 arms and 100 features, which take minutes per policy.
 LONG = (
     "paper 1.1, noise 0.1",
     "paper 1.1, noise 0.5",
@@ -107,10 +107,10 @@ LONG = (
 
 @dataclass(frozen=True)
 class Bounded(DescribedFamily):
-    """Problems of another family, with means bent so that they approach a bound from below.
+    """Problems of another family, with means transformed to approach a bound from below.
 
-    The standardised means z become -log(1 + exp(-2 z)), then get their spread back: about a sixth
-    of the arms ends up within a tenth of the spread of the best.
+    The standardised means z become -log(1 + exp(-2 z)), rescaled to the original spread: about a
+    sixth of the arms end up within a tenth of the spread of the best.
     """
 
     kind = "bounded"
@@ -134,7 +134,7 @@ class Bounded(DescribedFamily):
 
 
 def _close() -> dict[str, Any]:
-    """Arms, features, share, latent part, noise, kind of features, bounded or not."""
+    """Cells by arms, features, share, latent part, noise, kind of features, and boundedness."""
     rows: list[tuple[int, int, float, str, float, str, bool]] = [
         (40, 1, 0.3, "dense", 0.1, "normal", False),
         (40, 6, 0.9, "dense", 0.4, "normal", False),
@@ -188,7 +188,7 @@ SETS: dict[str, dict[str, Any]] = {
     "varying": _varying(),
 }
 CELLS: dict[str, Any] = {cell: family for each in SETS.values() for cell, family in each.items()}
-# The two panels of scenario 2 are the same distribution: other seeds make them differ.
+# The two panels of scenario 2 have the same distribution; different seeds make them differ.
 OFFSETS = {f"paper 2.2, noise {noise:g}": 1 for noise in NOISES}
 
 
@@ -198,7 +198,7 @@ def moving(family: Any) -> bool:
 
 
 def _unit(family: Any) -> float:
-    """What all rewards are multiplied by; the scale of varying problems is that of the means."""
+    """The factor that multiplies all rewards; in varying problems, scale concerns the means."""
     return 1.0 if moving(family) else float(getattr(family, "scale", 1.0))
 
 
@@ -210,7 +210,7 @@ def level(family: Any) -> float:
 
 
 def blind_level(family: Any) -> float:
-    """The same for those who do not see the features: what changes in them is noise too."""
+    """The same for policies that do not see features, for which their variation is noise too."""
     if not moving(family):
         return level(family)
     return math.hypot(family.noise, family.scale * math.sqrt(family.share))
@@ -222,7 +222,7 @@ def quiet(family: Any) -> bool:
 
 
 def one_play(family: Any) -> float:
-    """What a single play of a random arm costs on average."""
+    """The average regret of a single play of a random arm."""
     costs = []
     for seed in range(200):
         _, means, best = look(family.draw(seed).params, 0, np.random.default_rng(seed))
@@ -231,12 +231,12 @@ def one_play(family: Any) -> float:
 
 
 def spreads(family: Any, seed: int, runs: int) -> FloatArray:
-    """The standard deviation over the arms of the mean rewards, in the problem of each run."""
+    """The standard deviation of the mean rewards over the arms, for the problem of each run."""
     return np.array([_spread(draw_problem(family, seed, run)) for run in range(runs)])
 
 
 def _spread(problem: Any) -> float:
-    if isinstance(problem, VaryingProblem):  # of the means of a round, whatever its features
+    if isinstance(problem, VaryingProblem):  # over random features too
         latent = problem.spread**2 / 3.0 if problem.spread > 0.0 else problem.bias.var()
         return math.sqrt(float(problem.theta @ problem.theta + latent))
     return float(problem.means.std())

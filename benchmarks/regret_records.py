@@ -1,8 +1,8 @@
-"""What benchmarks/regret.py keeps: one record per policy and cell, in a JSON file.
+"""The records of benchmarks/regret.py: one per policy and cell, in a JSON file.
 
-A record says what was played (stage, cell, label, policy, options, runs, rounds, seed) and how it
-went: the mean, standard deviation, worst and median of the final regret, and how many runs were
-stuck.
+A record holds what was played (stage, cell, label, policy, options, runs, rounds, seed) and the
+outcome: mean, standard deviation, worst and median of the final regret, and the number of stuck
+runs.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ import numpy as np
 
 from regret_cells import CELLS, OFFSETS, one_play
 
-SCREENED = 20  # runs in which the settings of rivals are screened
+SCREENED = 20  # number of runs for screening the settings of rivals
 
 Record = dict[str, Any]
 
 
 def kept_in(name: str, *, quick: bool) -> Path:
-    """The file of records in out/; a quick run gets one that is deleted when Python ends."""
+    """The file of records in out/; for a quick run, one that is deleted when Python exits."""
     if not quick:
         return Path("out") / name
     folder = tempfile.mkdtemp()
@@ -43,9 +43,9 @@ def load(path: Path) -> dict[str, Record]:
 
 
 def save(path: Path, fresh: dict[str, Record]) -> None:
-    """Add to the file as it is now: another process may have written to it in the meantime.
+    """Add to the current content of the file, since another process may have written to it.
 
-    One process at a time, or what one of them adds would be lost.
+    A lock lets one process write at a time, or additions would be lost.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(f".{os.getpid()}.tmp")
@@ -56,12 +56,12 @@ def save(path: Path, fresh: dict[str, Record]) -> None:
 
 
 def screening(stage: str) -> str:
-    """The stage under which the screening of another one is kept."""
+    """The stage under which the screening of a stage is kept."""
     return f"{stage}, screening"
 
 
 class Book:
-    """The records of one number of runs and rounds and one seed."""
+    """The records for one number of runs, number of rounds and seed."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.cells: dict[str, dict[str, dict[str, Record]]] = {}
@@ -75,8 +75,8 @@ class Book:
         self.cells = {cell: self.cells[cell] for cell in args.chosen if cell in self.cells}
         played = [label for stages in self.cells.values() for label in stages.get("ours", {})]
         self.rules = [label for label in args.named or dict.fromkeys(played) if label in played]
-        # Where the best specialist loses no more than one random play costs, a ratio to it
-        # measures the luck of the first play.
+        # If the best specialist loses no more than one random play, a ratio to it only measures
+        # the luck of the first play.
         best = {cell: self.best(cell, "specialists") for cell in self.cells}
         self.won = [c for c, each in best.items() if each and each["mean"] <= one_play(CELLS[c])]
 
@@ -92,9 +92,9 @@ class Book:
         return [record for record in found if record is not None]
 
     def everywhere(self) -> str:
-        """The specialist that does best with one setting in all cells, and how well.
+        """The specialist that does best with one setting in all cells, and its result.
 
-        From the screening where there was one: there every setting has played every cell.
+        Uses the screening if there was one, since in it every setting played every cell.
         """
         stage = screening("specialists") if self.has(screening("specialists")) else "specialists"
         logs: dict[str, list[float]] = {}
@@ -118,9 +118,9 @@ class Book:
         return [record for record in found if record is not None]
 
     def ratio(self, cell: str, rule: str, stage: str) -> float:
-        """Mean regret over that of the best of a stage, or worst run over the mean ("itself").
+        """Mean regret divided by that of the best of a stage, or worst run by the mean ("itself").
 
-        NaN where something is missing.
+        NaN if a record is missing.
         """
         ours = self.ours(cell, rule)
         if ours and stage == "itself":
@@ -130,7 +130,7 @@ class Book:
 
 
 def stuck_share(records: Iterable[Record]) -> str:
-    """How many of all their runs are stuck."""
+    """The share of stuck runs."""
     counted = [record for record in records if "stuck" in record]
     stuck, runs = (sum(record[name] for record in counted) for name in ("stuck", "runs"))
     return f"{stuck} of {runs} ({stuck / runs:.1%})" if counted else ""

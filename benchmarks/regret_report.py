@@ -1,4 +1,4 @@
-"""The tables of benchmarks/regret.py, from what it has kept."""
+"""The tables of benchmarks/regret.py, made from its records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stuck(record: Record | None) -> str:
 
 
 def cell_table(book: Book, rule: str | None) -> Rows:
-    """One row per cell: the best rivals and, if there is one, the first rule."""
+    """One row per cell: the best rivals and, if any, the first rule."""
     coupled = book.has("rolf")
     head = ["cell", "best specialist", "regret", "stuck"]
     head += ["best RoLF", "regret"] if coupled else []
@@ -53,7 +53,7 @@ def cell_table(book: Book, rule: str | None) -> Rows:
 
 
 def summary_table(book: Book) -> Rows:
-    """One column per rule; without the lines for which nothing was played."""
+    """One column per rule, without rows for which nothing was played."""
     rows = [["over the cells", *book.rules]]
 
     def add(title: str, stage: str, cells: Any, shown: Any) -> None:
@@ -90,7 +90,7 @@ def geometric(values: dict[str, float]) -> str:
 
 
 def worst(values: dict[str, float]) -> str:
-    """The largest of them, and its cell."""
+    """The largest value, and its cell."""
     cell = max(values, key=lambda each: values[each])
     return f"{values[cell]:.2f} ({cell})"
 
@@ -126,7 +126,7 @@ def markdown(rows: Rows) -> str:
 def report(args: argparse.Namespace) -> None:
     book = Book(args)
     if not book.cells:
-        print(f"nothing in {args.out} for {args.runs} runs, {args.rounds} rounds, seed {args.seed}")
+        print(f"{args.out}: no records of {args.runs} runs, {args.rounds} rounds, seed {args.seed}")
         return
     title = f"Mean regret after {args.rounds} rounds, {args.runs} runs, seed {args.seed}"
     tables = [cell_table(book, book.rules[0] if book.rules else None)]

@@ -1,18 +1,17 @@
-"""How often the intervals of ``rolf.replay`` hold the truth on the logs of RoLF-Bayes.
+"""How often the intervals of ``rolf.replay`` cover the truth on logs of RoLF-Bayes.
 
-Each log is of one problem, drawn anew (features that explain half of the differences between
-arms), played by RoLF-Bayes with options under which decisions are drawn. What is evaluated on it:
+Each log is played by RoLF-Bayes, with options that make decisions random, on its own problem, whose
+features explain half of the differences between arms. The following are evaluated on it:
 
-* rolf-bayes: what it would do next after the first half, nearly always the arm that the log
-  plays most;
-* ucb, rolf-ridge: the same for these, often an arm that the log seldom plays, or any of them;
-* uniform: any arm with the same chance;
+* rolf-bayes: its next decision after the first half, nearly always the arm the log plays most;
+* ucb, rolf-ridge: the same for these, often an arm the log seldom plays, or any arm;
+* uniform: every arm with the same probability;
 * second: always the second best arm, which the log seldom plays.
 
-Shown are the share of the 95% intervals that hold the true value, the median effective number of
-decisions, and the bias in standard errors of the mean over the logs. An interval that rests on
-fewer than 50 effective decisions comes with a warning; "trusted" are the others. ``replay`` is
-shown for the two that do not learn, whose value is known.
+The output shows the share of 95% intervals that cover the true value, the median effective number
+of decisions, and the bias in standard errors of the mean over the logs. Intervals based on fewer
+than 50 effective decisions carry a warning; "trusted" are the others. ``replay`` is shown for the
+two that do not learn, whose value is known.
 
     python benchmarks/replay_coverage.py
     python benchmarks/replay_coverage.py --quick    # two short logs of one kind
@@ -51,7 +50,7 @@ LOGS: dict[str, dict[str, Any]] = {
 
 
 class OneArm(NamedTuple):
-    """The arm that is always played."""
+    """The arm that is played every round."""
 
     arm: int
 
@@ -66,10 +65,10 @@ implement(OneArm, {bounds: _bounds})
 
 
 class Always(rolf.Policy):
-    """Always the same arm."""
+    """Plays the same arm every round."""
 
     name = "always"
-    summary = "always the same arm"
+    summary = "plays the same arm every round"
 
     def __init__(self, features: Any, *, arm: int, seed: Any = None) -> None:
         arms = Arms.read(features)
@@ -77,7 +76,7 @@ class Always(rolf.Policy):
 
 
 def targets(problem: Any) -> dict[str, tuple[Any, dict[str, Any]]]:
-    """What is evaluated, by label."""
+    """The policies to evaluate, by label."""
     second = int(np.argsort(problem.means)[-2])
     return {
         "rolf-bayes": ("rolf-bayes", {}),
@@ -89,7 +88,7 @@ def targets(problem: Any) -> dict[str, tuple[Any, dict[str, Any]]]:
 
 
 def play(problem: Any, options: dict[str, Any], rounds: int, seed: int) -> rolf.Log:
-    """The log of RoLF-Bayes with some options."""
+    """A log of RoLF-Bayes with these options."""
     policy = rolf.RoLFBayes(problem.features, seed=seed, **options)
     rng = np.random.default_rng([seed, 1])
     arms, chances, rewards = [], [], []
@@ -104,11 +103,11 @@ def play(problem: Any, options: dict[str, Any], rounds: int, seed: int) -> rolf.
 
 
 def truths(problem: Any, log: rolf.Log) -> dict[str, float]:
-    """The values of the evaluated rules."""
+    """The true values of the evaluated policies."""
     half, out = len(log) // 2, {}
     for label, (entry, options) in targets(problem).items():
         cls = rolf.policy_class(entry) if isinstance(entry, str) else entry
-        forced = {"exploration": 0} if label == "rolf-ridge" else {}  # counts as done
+        forced = {"exploration": 0} if label == "rolf-ridge" else {}  # already explored
         policy = cls(problem.features, seed=0, **forced, **options)
         policy.learn([int(arm) for arm in log.arms[:half]], log.rewards[:half])
         out[label] = float(policy.probabilities() @ problem.means)
@@ -165,8 +164,8 @@ def main() -> None:
     add("--rounds", type=int, default=2000)
     add("--logs", type=int, default=200)
     add("--seed", type=int, default=0)
-    add("--only", choices=list(LOGS), action="append", help="some kinds of logs")
-    add("--json", type=Path, help="also write the figures to this file")
+    add("--only", choices=list(LOGS), action="append", help="only these logs; may be repeated")
+    add("--json", type=Path, help="also write the numbers to this file")
     add("--quick", action="store_true", help="two short logs of one kind")
     args = parser.parse_args()
     if args.quick:

@@ -1,4 +1,4 @@
-"""How long it takes to play the paper's five panels: five runs, and a thousand.
+"""Time to play the paper's five panels, with five runs and with a thousand.
 
 Six policies, T=1200, figures 1 and 2. Each part runs in a fresh process once everything is
 compiled, and reports its peak memory.
@@ -27,7 +27,7 @@ print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 
 def measure(runs: int) -> tuple[float, float]:
-    """Seconds and peak MiB of all five panels, imports included."""
+    """Seconds and peak MiB for all five panels, imports included."""
     done = subprocess.run(
         [sys.executable, "-c", PANELS.format(runs=runs)], check=True, capture_output=True, text=True
     )
@@ -39,7 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="five runs only")
     quick = parser.parse_args().quick
-    measure(1)  # compiles what has not been compiled yet
+    measure(1)  # compiles what is not compiled yet
     seconds, memory = measure(5)
     print(f"five panels, six policies, 5 runs: {seconds:.1f} s (target 5), {memory:.0f} MiB")
     if not quick:

@@ -1,14 +1,14 @@
-"""Microseconds per round of every policy, and the ratio to a floor measured beside it.
+"""Microseconds per round of every policy, and the ratio to a floor measured side by side.
 
 The floor for K arms is one symmetric K x K rank-one update and one matrix-vector product,
 compiled. Online times are compared with a bare NumPy LinUCB loop of the same size. Machines are
-noisy: read the ratios, which come from one process, best of several repeats.
+noisy, so compare ratios; they come from one process, best of several repeats.
 
     python benchmarks/rounds.py                      # K=30, d=17 and K=1000, d=50
-    python benchmarks/rounds.py --against 2028c25    # the ratios of both, of processes in turn
-    python benchmarks/rounds.py --quick              # a few rounds with K=30: to see that it runs
+    python benchmarks/rounds.py --against 2028c25    # with ratios to another commit
+    python benchmarks/rounds.py --quick              # a few rounds with K=30, to check that it runs
 
-Times are those of the thread's processor.
+Times are CPU times of the thread.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def floor_rounds(matrix: np.ndarray, vector: np.ndarray, out: np.ndarray, rounds
 
 
 def interleaved(repeats: int, works: list[Callable[[], float]]) -> list[float]:
-    """The best of several repeats of each, taken in turn, so that noise hits all of them alike."""
+    """The best of several repeats of each, taken in turn, so that noise affects all alike."""
     best = [math.inf] * len(works)
     for _ in range(repeats):
         for index, work in enumerate(works):
@@ -99,7 +99,7 @@ def online(cls: type[rolf.Policy], problem: Problem, rounds: int) -> Callable[[]
     extra = {"features": problem.features} if cls.varying else {}
     warm = cls(problem.features, seed=0)
     warm.learn([0], [0.0], **({"features": [problem.features[0]]} if extra else {}))
-    if warm.reward_range == (0.0, 1.0):  # made for clicks: the same rewards, squeezed
+    if warm.reward_range == (0.0, 1.0):  # made for clicks: the same rewards, rescaled to [0, 1]
         largest = np.abs(means).max() + np.abs(noise).max()
         means, noise = 0.5 + 0.5 * means / largest, 0.5 * noise / largest
 
@@ -116,7 +116,7 @@ def online(cls: type[rolf.Policy], problem: Problem, rounds: int) -> Callable[[]
 
 
 def bare_linucb(problem: Problem, rounds: int) -> Callable[[], float]:
-    """What anyone would write in an afternoon: the yardstick for ask and tell."""
+    """A minimal NumPy implementation, the yardstick for ask and tell."""
     features = problem.features
     noise = np.random.default_rng(0).standard_normal(rounds) * problem.noise
 
@@ -139,7 +139,7 @@ def bare_linucb(problem: Problem, rounds: int) -> Callable[[], float]:
 
 
 class Size(NamedTuple):
-    """Arms, observed features, and how many rounds are played how often."""
+    """Arms, observed features, numbers of rounds, and repeats."""
 
     arms: int
     observed: int
@@ -180,9 +180,9 @@ def measure(size: Size) -> Times:
     arms, observed, rounds, online_rounds, repeats = size
     family = rolf.environments.paper(1, 1, arms=arms, size=2 * observed + 1, observed=observed)
     problem = family.draw(0)
-    # at a thousand arms rolf-bayes-varying takes 10 ms per round: minutes for a dull number
+    # at a thousand arms rolf-bayes-varying takes 10 ms per round, so minutes in total
     classes = [cls for cls in rolf.policy_classes() if arms < 100 or "bayes-v" not in cls.name]
-    # about as long as a policy takes, so that both get the same quiet moments
+    # about as long as a policy takes, so that noise affects both alike
     engine = [floor(arms, 150_000 if arms < 100 else 1_000)]
     engine += [in_engine(cls, problem, rounds) for cls in classes]
     asked = [bare_linucb(problem, online_rounds)]
@@ -227,7 +227,7 @@ def print_times(place: int, quick: bool) -> None:
 
 
 def best_ratios(library: Library, place: int, quick: bool) -> dict[str, tuple[float, float]]:
-    """From a process of its own, which compares with what it measures itself."""
+    """Times from a separate process, which also measures its own floor."""
     args = str(Path(__file__).parent), str(place), "quick" if quick else "all"
     cache = os.environ.get("ROLF_CACHE_DIR", "")
     out = run(library, MEASURE, *args, cache=cache).output.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Other ways to decide from the posterior of RoLF-Bayes, to be measured beside its own.
+"""Other ways to decide from the posterior of RoLF-Bayes, to compare with its own.
 
 Each is RoLF-Bayes with another bound: the same model, the same scales, the same updates.
 ``benchmarks/regret.py --policy NAME`` takes the names in ``RULES``.
@@ -23,26 +23,26 @@ from rolf.types import FloatArray, Seed
 
 
 class Steady(NamedTuple):
-    """The same bound with a width that does not grow."""
+    """The same bound with a constant width."""
 
     width: float
 
 
 class Tempered(NamedTuple):
-    """A width that does not grow, and components weighed by a power of their weight."""
+    """A constant width, and components weighted by a power of their weight."""
 
     width: float
 
 
 class PlugIn(NamedTuple):
-    """A width that does not grow, from the one component with the largest weight."""
+    """A constant width, and only the component with the largest weight."""
 
     width: float
 
 
 @shared
 def _reweighted(weights: FloatArray, width: float, now: Situation) -> tuple[FloatArray, FloatArray]:
-    """Means and bounds from the components of the posterior, with weights of their own."""
+    """Means and bounds from the posterior's components with other weights."""
     grid, components = now.model, now.belief.components
     shape = weights.size, now.pending.size
     means, variances, everything = np.zeros(shape), np.zeros(shape), np.arange(shape[1])

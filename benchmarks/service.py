@@ -1,19 +1,18 @@
-"""How fast the service decides, compared with its own speed at answering an empty request.
+"""How fast the service decides, relative to its own speed for empty requests.
 
-Several processes send requests over loopback, each over a few connections, one request at a time
-per connection. They alternate between blocks of empty authenticated requests (``GET /v1/whoami``)
-and blocks of asks, each followed by the tell of its reward, in the same run and of the same server.
-The clients write bytes to sockets, so that they take as little as possible of the processor that
-the server needs.
+Several processes send requests over loopback, each on a few connections, one request at a time per
+connection. They alternate between blocks of empty authenticated requests (``GET /v1/whoami``) and
+blocks of asks, each followed by its tell, in the same run against the same server. The clients
+write bytes to sockets, to leave as much CPU as possible to the server.
 
-An ask and a tell are two requests. "requests" compares their rate with that of empty requests,
+An ask and a tell are two requests. "requests" compares their rate with that of empty requests;
 "pairs" counts an ask with its tell as one.
 
     python benchmarks/service.py [--seconds 1] [--blocks 5] [--clients 4] [--connections 8]
     python benchmarks/service.py --soak 600
-    python benchmarks/service.py --quick    # one short block, to see that it runs
+    python benchmarks/service.py --quick    # one short block, to check that it runs
 
-The soak holds half of the rate that was measured, and fits a line to the server's memory.
+The soak runs at half of the measured rate, and fits a line to the server's memory.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ import numpy as np
 
 ARMS, SIZE = 30, 17
 NAME = "speed"
-#: the rate with PostgreSQL, in parts of that of empty requests, and the slowest percent of requests
+#: targets with PostgreSQL, relative to empty requests: the rate, and the 99th percentile of times
 LEAST_RATE, MOST_DELAY = 0.4, 10.0
-#: growth of the server's memory over the soak that counts as none, in parts
+#: relative growth of the server's memory over the soak that counts as none
 MOST_GROWTH = 0.05
 
 
 class Wire:
-    """A connection that is kept, for requests that are written as bytes."""
+    """A keep-alive connection for requests written as bytes."""
 
     def __init__(self, port: int, key: str) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
@@ -86,7 +85,7 @@ class Wire:
 
 
 def visits(wire: Wire, kind: str, end: float, gap: float = 0.0) -> list[float]:
-    """How long each request took, until a moment; ``gap``: seconds between starts of rounds."""
+    """Durations of requests sent until ``end``; ``gap``: seconds between the starts of rounds."""
     took = []
     turn = time.perf_counter()
     while (start := time.perf_counter()) < end:
@@ -105,7 +104,7 @@ def visits(wire: Wire, kind: str, end: float, gap: float = 0.0) -> list[float]:
 
 
 def work(port: int, key: str, connections: int, plan: list[Any], gate: Any, out: Any) -> None:
-    """Blocks of requests, in step with the other processes."""
+    """Send blocks of requests, in step with the other processes."""
     wires = [Wire(port, key) for _ in range(connections)]
     for kind, seconds, gap in plan:
         gate.wait()
@@ -136,7 +135,7 @@ class Drivers:
             worker.start()
 
     def measured(self) -> dict[str, tuple[Any, float]]:
-        """For every kind of block: how long requests took, and how many there were per second."""
+        """Per kind of block: durations of requests, and requests per second."""
         took: dict[str, list[Any]] = {}
         rates: dict[str, float] = {}
         blocks = [kind for kind, _, _ in self._plan]
@@ -155,7 +154,7 @@ def percentiles(times: Any) -> str:
 
 
 def compare(service: Any, name: str, args: argparse.Namespace) -> bool:
-    """Rates and percentiles with one database; whether they are what is promised."""
+    """Print rates and percentiles with one database; return whether they meet the targets."""
     warm = [("empty", 0.5, 0.0), ("pairs", 0.5, 0.0)]
     Drivers(service, args.clients, args.connections, warm).measured()
     plan = [("empty", args.seconds, 0.0), ("pairs", args.seconds, 0.0)] * args.blocks
@@ -175,7 +174,7 @@ def compare(service: Any, name: str, args: argparse.Namespace) -> bool:
 
 
 def soak(service: Any, seconds: float, args: argparse.Namespace) -> bool:
-    """Half of the rate that is possible, and whether the server's memory stays as it is."""
+    """Run at half of the possible rate; return whether the server's memory stays constant."""
     import psutil
 
     trial = [("pairs", 5.0, 0.0)]
@@ -209,10 +208,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=1.0, help="of a block")
+    parser.add_argument("--seconds", type=float, default=1.0, help="seconds per block")
     parser.add_argument("--blocks", type=int, default=5)
     parser.add_argument("--clients", type=int, default=4, help="processes")
-    parser.add_argument("--connections", type=int, default=8, help="of each process")
+    parser.add_argument("--connections", type=int, default=8, help="connections per process")
     parser.add_argument("--policy", default="rolf-bayes")
     parser.add_argument("--only", choices=["SQLite", "PostgreSQL"])
     parser.add_argument("--soak", type=float, metavar="SECONDS")
@@ -246,7 +245,7 @@ def main() -> None:
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
     if not good and not args.quick:
-        sys.exit("this is not what is promised")
+        sys.exit("targets missed")
 
 
 if __name__ == "__main__":

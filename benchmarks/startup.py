@@ -1,13 +1,13 @@
-"""What starting costs: importing rolf, compiling everything once, the first decisions and the
-report of a fresh installation, and every later process, in simulations and with ``rolf ask``.
+"""Start-up costs: importing rolf, compiling everything once, the first decisions and the report of
+a fresh installation, and later processes, in simulations and with ``rolf ask``.
 
-Each figure is measured in fresh processes: seconds, seconds of all processors (CPU), and the memory
-of the largest process. The import is given as a ratio to NumPy's own; the two are measured in turn.
+Each number is measured in fresh processes: seconds, CPU seconds, and the memory of the largest
+process. The import time is a ratio to NumPy's, measured alternately.
 
     python benchmarks/startup.py
-    python benchmarks/startup.py --against 2028c25    # and as ratios to another commit
+    python benchmarks/startup.py --against 2028c25    # also as ratios to another commit
     python benchmarks/startup.py --report             # with all of ``make run``, after the install
-    python benchmarks/startup.py --quick              # once, with what has been compiled before
+    python benchmarks/startup.py --quick              # once, with existing compiled code
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ import rolf
 rolf.simulate({name: name for name in sys.argv[1:]}, rolf.environments.paper(), rounds=100, runs=1)
 """
 
-#: all of it in one process, and so in turn
+#: compile all options in one process, so one after the other
 COMPILE_BAYES = """
 from rolf.simulation.loop import compile_policy
 compile_policy("rolf-bayes")
@@ -66,7 +66,7 @@ def with_fresh_cache(library: Library, code: str, *args: str) -> Usage:
 
 
 def make_run(library: Library) -> Usage:
-    """What ``make run`` does once everything is installed."""
+    """Run the commands of ``make run`` after the installation."""
     commands = recipe(library, "run")
     with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as folder:
         used = [run(library, COMMAND, *args, cache=cache, cwd=folder) for args in commands]
@@ -74,7 +74,7 @@ def make_run(library: Library) -> Usage:
     return Usage(wall, cpu, max(each.peak for each in used), "")
 
 
-#: what a fresh installation takes, and the ratio to be reached against commit 2028c25
+#: costs of a fresh installation, with target ratios to commit 2028c25
 FRESH: dict[str, tuple[Callable[[Library], Usage], float | None]] = {
     "rolf compile": (lambda each: with_fresh_cache(each, COMMAND, "compile"), 0.4),
     "rolf-bayes, all options": (lambda each: with_fresh_cache(each, COMPILE_BAYES), None),
@@ -110,7 +110,7 @@ def printed(library: Library, code: str, cache: str) -> float:
 
 
 def later_processes(library: Library, cache: str, repeats: int) -> None:
-    """What every process costs after the first."""
+    """The cost of every process after the first."""
     best = {"rolf": float("inf"), "numpy": float("inf")}
     for _ in range(3 * repeats):
         for name in best:
@@ -132,7 +132,7 @@ def later_processes(library: Library, cache: str, repeats: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="once, compiling nothing again")
+    parser.add_argument("--quick", action="store_true", help="once, without recompiling")
     parser.add_argument("--report", action="store_true", help="with all of make run")
     parser.add_argument("--against", metavar="REV", help="a commit to compare with")
     options = parser.parse_args()

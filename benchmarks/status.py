@@ -1,6 +1,6 @@
-"""What the status of an experiment costs, apart from the database.
+"""Cost of the status of an experiment, without the database.
 
-Copying from the replica happens under its lock, the rest does not. Compiled code is loaded first.
+Copying from the replica holds its lock, the rest does not. Compiled code is loaded beforehand.
 
     python benchmarks/status.py [--arms 5000] [--features 20]
     python benchmarks/status.py --quick    # 200 arms, once
@@ -24,12 +24,12 @@ from rolf.experiments.status.view import view_of
 from rolf.policies.warm import warm_posterior
 
 POLICIES = ("rolf-bayes", "ucb", "rolf-lasso")
-#: rewards so far, per arm
+#: rewards per arm
 EXPERIENCE = (0.01, 3.0, 30.0)
 
 
 def stand_in(name: str, arms: int, size: int, rewards: int) -> Any:
-    """What a replica offers to a status, after rewards of random arms."""
+    """A replica as a status sees it, after rewards of random arms."""
     rng = np.random.default_rng(0)
     features = rng.standard_normal((arms, size))
     means = 0.2 * features @ rng.standard_normal(size) + 0.3 * rng.standard_normal(arms)
@@ -39,7 +39,7 @@ def stand_in(name: str, arms: int, size: int, rewards: int) -> Any:
         warnings.simplefilter("ignore", rolf.RolfWarning)
         cls: Any = rolf.policy_class(name)
         policy = cls(features, seed=0)
-    if name != "rolf-lasso":  # it would solve for hours, and its status reads an array
+    if name != "rolf-lasso":  # learning would take hours, and its status only reads an array
         policy.learn(chosen, values)
     totals = RewardTotals(arms)
     for arm, value in zip(chosen.tolist(), values.tolist(), strict=True):
@@ -60,10 +60,10 @@ def stand_in(name: str, arms: int, size: int, rewards: int) -> Any:
 
 
 def measure(name: str, arms: int, size: int, rewards: int, repeats: int) -> tuple[float, float]:
-    """Median seconds of copying from the replica, and of computing its status."""
+    """Median seconds to copy from the replica, and to compute its status."""
     replica = stand_in(name, arms, size, rewards)
     times = []
-    for _ in range(repeats + 1):  # the first one loads code, and is not counted
+    for _ in range(repeats + 1):  # the first one loads code and does not count
         start = time.perf_counter()
         view = view_of(replica)
         copied = time.perf_counter()

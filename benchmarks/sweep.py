@@ -1,12 +1,12 @@
-"""Many runs on many workers: what a second core brings, what a cluster costs, runs per second.
+"""Many runs on many workers: gain from a second core, overhead of a cluster, runs per second.
 
-Runs per second are per second of a core, so they hold on a busy machine too. Efficiency is the
-time on one core over twice the time on two, best of several repeats taken in turn; both cores must
-be free, so the load of the machine is printed beside it. Overhead per task is what a task takes
-beyond its own work, a sleep, on clusters of two workers that are started here.
+Runs per second count CPU time, so they hold on a busy machine too. Efficiency is the time on one
+core divided by twice the time on two, best of several alternating repeats; both cores must be free,
+so the load of the machine is printed as well. Overhead per task is the time a task takes beyond its
+own work, a sleep, on clusters of two workers started here.
 
     python benchmarks/sweep.py            # everything, in about two minutes
-    python benchmarks/sweep.py --quick    # runs per second only, and not long enough to mean much
+    python benchmarks/sweep.py --quick    # only runs per second, too short to be accurate
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from rolf.simulation.runs import Runs
 ROUNDS = 1200
 FAMILY = rolf.environments.paper()
 VARYING = rolf.environments.varying(arms=30, observed=17)
-#: seconds of the tasks by which overhead is measured
+#: seconds per task when measuring overhead
 SLEEP = 0.02
 EFFICIENCY, OVERHEAD = 0.85, 0.010
 
 
 class Greedy:
-    """A policy as users write them: plain Python."""
+    """A typical user's policy in plain Python."""
 
     def __init__(self, features: Any) -> None:
         self.counts, self.sums = [0] * len(features), [0.0] * len(features)
@@ -53,7 +53,7 @@ class Greedy:
 
 
 def runs_of(policy: Any) -> Runs:
-    """The runs of one policy, at the last round only."""
+    """The runs of one policy, keeping only the last round."""
     entries = read_policies({"policy": policy})
     needs_varying = getattr(entries[0].build, "name", "") in varying_only()
     problem = VARYING if needs_varying else FAMILY
@@ -66,7 +66,7 @@ def varying_only() -> set[str]:
 
 
 def memory(task: int) -> float:
-    """MiB that this process has needed at most."""
+    """Peak memory of this process in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
 
 
@@ -82,7 +82,7 @@ def run_all(function: Callable[[Any], Any], tasks: Any, backend: str, jobs: int)
 
 
 def runs_per_second(policy: Any, least: float) -> float:
-    """Played for at least some seconds."""
+    """Runs per second, measured for at least ``least`` seconds."""
     runs = runs_of(policy)
     runs.play((0, 0))
     count, started = 0, time.process_time()
@@ -93,7 +93,7 @@ def runs_per_second(policy: Any, least: float) -> float:
 
 
 def efficiency(policy: Any, backend: str, rate: float, repeats: int = 8) -> float:
-    """The time of about two seconds of runs on one core over twice that on two."""
+    """About two seconds of runs: the time on one core divided by twice the time on two."""
     runs, tasks = runs_of(policy), [(0, run) for run in range(int(2.0 * rate))]
     best = {1: np.inf, 2: np.inf}
     run_all(runs.play, tasks[:8], backend, 2)
@@ -104,7 +104,7 @@ def efficiency(policy: Any, backend: str, rate: float, repeats: int = 8) -> floa
 
 
 def overhead(backend: str, tasks: int = 200) -> tuple[float, float]:
-    """Seconds beyond the sleep of a task, and per task that does nothing, on two workers."""
+    """Seconds beyond the sleep of a task, and seconds per empty task, on two workers."""
     run_all(time.sleep, [0.1] * 4, backend, 2)
     sleeping = seconds(lambda: run_all(time.sleep, [SLEEP] * tasks, backend, 2))
     empty = seconds(lambda: run_all(abs, range(10 * tasks), backend, 2))
@@ -124,7 +124,7 @@ def main() -> None:
     rates = {cls.name: runs_per_second(cls.name, least) for cls in rolf.policy_classes()}
     rates["plain Python"] = runs_per_second(Greedy, least)
     for name, rate in rates.items():
-        print(f"  {name:20s} {rate:9.1f}  {1e3 / rate:8.2f} ms a run")
+        print(f"  {name:20s} {rate:9.1f}  {1e3 / rate:8.2f} ms per run")
     if quick:
         return
     busy = f"the machine's load before: {os.getloadavg()[0]:.1f}"
@@ -141,8 +141,8 @@ def main() -> None:
         run_all(runs.play, [(0, run) for run in range(20)], backend, 2)
         most = max(dict(completed(memory, range(8), backend=backend, jobs=2)).values())
         print(
-            f"  {backend:8s} {1e3 * slow:6.2f} ms beside {1e3 * SLEEP:g} ms of work, "
-            f"{1e3 * empty:6.3f} ms for nothing, {most:4.0f} MiB  {verdict(slow < OVERHEAD)}"
+            f"  {backend:8s} {1e3 * slow:6.2f} ms on top of {1e3 * SLEEP:g} ms of work, "
+            f"{1e3 * empty:6.3f} ms per empty task, {most:4.0f} MiB  {verdict(slow < OVERHEAD)}"
         )
     rolf.parallel.shutdown()
 

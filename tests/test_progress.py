@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
 import pytest
@@ -29,3 +30,18 @@ def test_brackets_in_a_label_are_shown(capsys, monkeypatch):
     with progress_bar(True, 1) as advance:
         advance("a [/b] [red]")
     assert "playing a [/b] [red] " in capsys.readouterr().err
+
+
+def test_the_bar_names_what_is_compiled_meanwhile(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with progress_bar(True, 2) as advance:
+        logging.getLogger("rolf").warning("compiling %s (once) ...", "ucb [/b]")
+    shown = capsys.readouterr().err
+    assert "compiling ucb [/b] (once) ... " in shown
+    with progress_bar(True, 2) as advance:
+        logging.getLogger("rolf").warning("a folder cannot be written to")
+        advance("next")
+    lines = capsys.readouterr().err.splitlines()
+    assert any(line.strip() == "a folder cannot be written to" for line in lines)
+    assert lines[-1].startswith("playing next ")
+    assert not logging.getLogger("rolf").handlers

@@ -11,9 +11,9 @@ LIMITS = {
     "simulate": (32, 204),
     "policy.ask": (6, 8),
     "policy.tell": (4, 6),
-    "experiment.ask": (14, 34),
+    "experiment.ask": (14, 30),
     "experiment.tell": (14, 25),
-    "POST .../ask": (23, 58),
+    "POST .../ask": (23, 54),
     "a CSV of arms": (8, 15),
     "reproduce": (60, None),
 }

@@ -1,10 +1,10 @@
-"""What the choices that the paper leaves do to regret, for the pages on policies and results.
+"""The effect on regret of choices the paper leaves open, for the pages on policies and results.
 
-RoLF-Ridge and RoLF-Lasso with one choice changed at a time, on scenario 1, case 1 of the paper: by
-how much cumulative regret after 1200 rounds changes, the mean of 400 runs and its standard error.
-A policy's stream follows from its label, so with one label for all of them the runs are paired:
-same problems, same noise, same draws for as long as the decisions agree. Without pairs the chance
-in which runs go astray is larger than most of these differences.
+RoLF-Ridge and RoLF-Lasso with one choice changed at a time, on scenario 1, case 1 of the paper: the
+change in cumulative regret after 1200 rounds, as the mean of 400 runs with its standard error. A
+policy's stream follows from its label, so one label for all of them pairs the runs: same problems,
+same noise, same draws as long as the decisions agree. Unpaired, the randomness of runs that go
+astray would exceed most of these differences.
 
     .venv/bin/python docs/scripts/choices.py            # --quick: four short runs
 """
@@ -30,7 +30,7 @@ BASES = {'basis="qr"': {"basis": "qr"}}
 
 
 def regret(name: str, rounds: int, runs: int, **options: Any) -> FloatArray:
-    """Final regret of every run."""
+    """Final regret of each run."""
     family = rolf.environments.paper(1, 1)
     result = rolf.simulate({"same": (name, options)}, family, rounds=rounds, runs=runs, seed=11)
     return np.asarray(result.regret[0, :, -1])

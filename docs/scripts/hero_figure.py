@@ -2,7 +2,7 @@
 
 rolf simulate examples/paper.toml --out out
 python docs/scripts/hero_figure.py out/paper.parquet
-python docs/scripts/hero_figure.py --quick    # two short runs of its own
+python docs/scripts/hero_figure.py --quick    # simulates two short runs instead
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rolf.simulation.config import read_plan
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "paper.toml"
 PICTURE = "paper.png"
-#: labels of the simulation, and what they are called in the picture
+#: labels in the simulation, and in the picture
 SHOWN = {
     "RoLF-Bayes": "RoLF-Bayes",
     "RoLF-Lasso": "RoLF-Lasso",
@@ -30,14 +30,14 @@ SHOWN = {
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("result", nargs="?", help="what rolf simulate has written")
+    arguments.add_argument("result", nargs="?", help="a file written by rolf simulate")
     args = arguments.parse_args()
     mode = mode_of(args)
     if mode.quick:
         plan = read_plan(EXAMPLE)
         played = rolf.simulate(plan.policies, plan.problem, rounds=200, runs=2, seed=0)
     elif args.result is None:
-        arguments.error("name the Parquet file that rolf simulate has written")
+        arguments.error("name the Parquet file written by rolf simulate")
     else:
         played = rolf.load_result(args.result)
     curves = played.curves()

@@ -1,7 +1,7 @@
-"""Formulas as MathML, generated while the site is built: browsers show them without any script.
+"""Convert formulas to MathML when the site is built, so that browsers need no script to show them.
 
-The pages have TeX between dollar signs. The Markdown extension ``arithmatex`` marks it, and this
-MkDocs hook turns each marked piece into MathML. A formula that cannot be read stops the build.
+Pages contain TeX between dollar signs. The Markdown extension ``arithmatex`` marks it, and this
+MkDocs hook converts each marked formula to MathML. A formula that cannot be parsed stops the build.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MARKED = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\[\[(](?P<tex>.*?)\\[\])]</(?P=tag)>', re.DOTALL
 )
 NAMED = re.compile(r"\\operatorname\{(argmin|argmax)\}")
-SPACING = {  # what TeX sets closer together, or further apart, than MathML does
+SPACING = {  # where TeX sets tighter or looser than MathML
     r"<mo>&#x0002F;</mo>": '<mo lspace="0" rspace="0">/</mo>',
     r"<mi>log</mi>(?!<mo[^>]*>&#x00028;)": '<mi>log</mi><mspace width="0.167em"/>',
 }
@@ -25,14 +25,14 @@ LIMITS = re.compile(r"\\(sum|min|max|argmin|argmax)_")
 
 
 def render(tex: str, *, block: bool) -> str:
-    """One formula; its source becomes the label that screen readers speak."""
+    """Convert one formula; its source becomes the label for screen readers."""
     spoken = html.escape(" ".join(tex.split()), quote=True)
     tex = NAMED.sub(r"\\\1", tex)
-    if block:  # the converter puts what belongs below a sum beside it
+    if block:  # the converter puts limits beside a sum instead of below it
         tex = LIMITS.sub(r"\\\1\\limits_", tex)
     mathml = convert(tex, display="block" if block else "inline")
     if "\\" in mathml:
-        raise ValueError("a command that the converter does not know")
+        raise ValueError("unknown command")
     for pattern, better in SPACING.items():
         mathml = re.sub(pattern, better, mathml)
     return mathml.replace("<math ", f'<math aria-label="{spoken}" ', 1)

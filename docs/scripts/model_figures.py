@@ -1,9 +1,8 @@
-"""The pictures of docs/start/model.md: what augmentation does with three arms.
+"""Draw the pictures of docs/start/model.md: augmentation with three arms.
 
-Three advertisements: one has a picture, one a discount, one has both. The two features say which
-has what, so a linear model must believe that "both" is worth the sum of the others. Here it is
-the worst, for a reason that nobody measured. Every number in the pictures is computed, and the
-numbers on the page are printed.
+Three advertisements: one has a picture, one a discount, one both. The two features encode this, so
+a linear model must believe that "both" is worth the sum of the others. Here it is the worst, for an
+unmeasured reason. All numbers in the pictures are computed, and those on the page are printed.
 
     .venv/bin/python docs/scripts/model_figures.py    # --quick: a few runs
 """
@@ -31,7 +30,7 @@ ROUNDS, RUNS, TOLD = 1000, 200, 100
 
 
 class Camera:
-    """Draws vectors of R^3, with the row space of the features as the floor."""
+    """Projects vectors of R^3, with the row space of the features as the floor."""
 
     def __init__(self, augmented: rolf.Augmentation, turn: float, height: float) -> None:
         first = augmented.observed[:, 0] / np.linalg.norm(augmented.observed[:, 0])
@@ -46,7 +45,7 @@ class Camera:
         return np.array([right, up * np.cos(self.height) + depth * np.sin(self.height)])
 
     def floor(self, right: float, depth: float) -> np.ndarray:
-        """The point on the floor that is this far to the right and this far back."""
+        """The point on the floor this far to the right and this far back."""
         along = right * np.cos(self.turn) + depth * np.sin(self.turn)
         across = -right * np.sin(self.turn) + depth * np.cos(self.turn)
         return along * self.frame[0] + across * self.frame[1]
@@ -68,7 +67,7 @@ def words(axes: Axes, place: np.ndarray, text: str, shift: tuple[float, float], 
 
 
 def floor(axes: Axes, see: Camera, columns: np.ndarray) -> None:
-    """The row space as a disk, divided by which arm looks best."""
+    """The row space as a disk, divided by the arm that looks best."""
     centre, radius = np.array([0.66, 0.02]), 1.32
     turns = np.linspace(0.0, 2.0 * np.pi, 721)
     edge = centre + radius * np.column_stack([np.cos(turns), np.sin(turns)])
@@ -88,7 +87,7 @@ def floor(axes: Axes, see: Camera, columns: np.ndarray) -> None:
 
 
 def square(axes: Axes, see: Camera, foot: np.ndarray, up: np.ndarray) -> None:
-    """The sign for a right angle."""
+    """The mark of a right angle."""
     size = 0.06
     aside = see.floor(-1.0, 0.0)
     path = [foot + size * up, foot + size * (up + aside), foot + size * aside]
@@ -149,7 +148,7 @@ def space_figure(*, stacked: bool = False) -> Figure:
 
 
 def beliefs() -> dict[str, np.ndarray]:
-    """What both models believe after the same rewards, equally many per arm."""
+    """The beliefs of both models after the same rewards, equally many per arm."""
     rng = np.random.default_rng(0)
     arms = np.repeat(np.arange(3), TOLD)
     rewards = [PROBLEM.reward(int(arm), rng) for arm in arms]
@@ -221,7 +220,7 @@ def play(runs: int) -> rolf.Result:
 
 
 def locked(result: rolf.Result) -> np.ndarray:
-    """Share of runs that played a wrong arm in most of the last hundred rounds."""
+    """Share of runs that mostly played a wrong arm in the last hundred rounds."""
     lost = result.regret[:, :, -1] - result.regret[:, :, -101]
     return (lost > 50 * 0.3).mean(axis=1)
 

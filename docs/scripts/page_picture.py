@@ -1,4 +1,4 @@
-"""Take the picture of the service's page, with Chromium.
+"""Take screenshots of the service's page with Chromium.
 
 python docs/scripts/page_picture.py
 python docs/scripts/page_picture.py FOLDER    # more pictures: both widths, light and dark
@@ -30,7 +30,7 @@ SUBJECTS = [
 
 
 def make_experiment(url: str, batches: int) -> None:
-    """Clicks on mails, with features that tell a part of the story."""
+    """Clicks on mails, with features that explain part of the differences."""
     rng = np.random.default_rng(7)
     features = pd.DataFrame(
         {
@@ -67,7 +67,7 @@ def take(address: str, pictures: dict[Path, tuple[int, str]]) -> None:
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("folder", nargs="?", type=Path, help="for pictures of both widths")
+    arguments.add_argument("folder", nargs="?", type=Path, help="for pictures in both widths")
     args = arguments.parse_args()
     mode = mode_of(args)
     with tempfile.TemporaryDirectory() as place:

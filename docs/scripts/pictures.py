@@ -1,6 +1,6 @@
-"""Pictures for phones: NAME-narrow.png, where docs/images has one beside NAME.png.
+"""Serve NAME-narrow.png to phones where docs/images has one beside NAME.png.
 
-Wide pictures have panels side by side; the narrow ones have them below each other.
+Wide pictures have panels side by side, narrow ones stack them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``--quick``, the option that the scripts of this folder share: to see in seconds that they run.
+"""``--quick``, the shared option of these scripts: check within seconds that they run.
 
-A quick run plays little, and leaves the pictures of the documentation as they are.
+A quick run plays little and leaves the documentation's pictures unchanged.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ IMAGES = Path(__file__).resolve().parent.parent / "images"
 
 
 class Mode(NamedTuple):
-    """Whether to be quick, and the folder that pictures are written to."""
+    """Whether to be quick, and the folder for pictures."""
 
     quick: bool
     images: Path
 
 
 def mode_of(args: argparse.Namespace) -> Mode:
-    """The mode that the options of ``parser`` ask for."""
+    """The mode set by the options of ``parser``."""
     if not args.quick:
         return Mode(False, IMAGES)
     folder = tempfile.mkdtemp()
@@ -39,5 +39,5 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
 
 
 def read_mode(doc: str | None) -> Mode:
-    """The mode of a script that takes no other argument."""
+    """The mode of a script without other arguments."""
     return mode_of(parser(doc).parse_args())

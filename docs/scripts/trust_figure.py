@@ -1,4 +1,4 @@
-"""Draw the picture of docs/decide/policies/rolf-bayes.md: what it learns to believe about features.
+"""Draw the picture of docs/decide/policies/rolf-bayes.md: its belief about the features.
 
 python docs/scripts/trust_figure.py    # --quick: two short runs
 """
@@ -19,7 +19,7 @@ RUNS = 40
 
 
 def believed(share: float, marks: list[int], runs: int) -> np.ndarray:
-    """(runs, marks): the share that it believes the features explain."""
+    """(runs, marks): the share it believes the features explain."""
     out = np.empty((runs, len(marks)))
     for run in range(runs):
         family = rolf.environments.synthetic(arms=30, observed=5, share=share, noise=0.2)

@@ -1,9 +1,9 @@
 """The regret of the worst gap against the number of rounds: docs/images/worst-gap.png.
 
-Two arms, noise 1. For every number of rounds the mean regret over the runs at the worst of several
-gaps, in units of T^(-1/2) for policies whose worst gap is of that order, and of the gap that
-exploration cannot see for RoLF. RoLF is played in blocks (``rolf/paper/blocks.py``), with 2K
-forced rounds; the others round by round, as far as that goes.
+Two arms, noise 1. For each number of rounds, the mean regret over the runs at the worst of several
+gaps, in units of T^(-1/2) for policies whose worst gap has that order, and for RoLF in units of the
+gap that exploration cannot detect. RoLF is played in blocks (``rolf/paper/blocks.py``) with 2K
+forced rounds, the others round by round as far as feasible.
 
     python docs/scripts/worst_gap_figure.py     # some minutes; prints the numbers
     python docs/scripts/worst_gap_figure.py --quick
@@ -29,7 +29,7 @@ BLOCKS = {"RoLF-Ridge": 1 / 2, "RoLF-Ridge, leaving with probability $t^{-1/3}$"
 
 
 class AugmentedOFUL(rolf.OFUL):
-    """OFUL with the radius of the theory, on the augmented features."""
+    """OFUL on the augmented features, with the radius from theory."""
 
     name = ""
 

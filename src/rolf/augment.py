@@ -9,11 +9,11 @@ exactly, where the columns of B (K x (K - d)) are an orthonormal basis of the
 orthogonal complement of the row space. A linear model on the rows of [X' B] is
 therefore never misspecified, whatever was left unmeasured.
 
-Which basis is free, and the paper takes that of a singular value decomposition. LAPACK's full
-decomposition reduces K x d features with 6 K >= 11 d by a QR first, so its complement is that of
-Householder QR, which is also an operator: it applies B or B' in O(K d) without ever forming a
-K x K matrix. Where d is closer to K the features themselves are about as large as B, and the
-decomposition is computed as it stands. Only the lasso depends on the basis, and not on its signs.
+Any basis will do; the paper takes that of a singular value decomposition. For K x d features with 6
+K >= 11 d, LAPACK's full decomposition starts with a QR, so its complement is that of Householder
+QR. This is also an operator, which applies B or B' in O(K d) without forming a K x K matrix. If d
+is closer to K, the features are about as large as B, and the decomposition is computed directly.
+Only the lasso depends on the basis, and not on its signs.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from rolf.types import FloatArray
 
 
 class Reflections(NamedTuple):
-    """A basis B of the complement as a product of Householder reflections I - f v v', which is
-    applied to the last K - rank unit vectors: v (rank, K), f (rank,)."""
+    """A basis B of the complement: a product of Householder reflections I - f v v', applied to the
+    last K - rank unit vectors; v (rank, K), f (rank,)."""
 
     reflectors: FloatArray
     factors: FloatArray
@@ -70,12 +70,11 @@ class Augmentation:
 
     Args:
         features: (K, d) finite numbers, one row per arm.
-        keep_scale: what replaces features that are rank-deficient, as they always
-            are for d > K: an orthonormal basis of their row space (False), or that
-            basis times the singular values (True). Full-rank features stay as they
-            are.
-        basis: of the complement: "svd", that of LAPACK's full singular value decomposition of
-            ``observed``, or "qr", that of its Householder QR. The two agree for 6 K >= 11 rank.
+        keep_scale: how to replace rank-deficient features, which they always are for d > K: by an
+            orthonormal basis of their row space (False), or by that basis times the singular values
+            (True). Full-rank features are kept.
+        basis: the basis of the complement: "svd", from LAPACK's full singular value decomposition
+            of ``observed``, or "qr", from its Householder QR. The two agree for 6 K >= 11 rank.
 
     Attributes:
         observed: (K, rank), the observed block X'.
@@ -177,7 +176,7 @@ class Augmentation:
         return np.asarray(observed, dtype=np.float64), latent
 
     def latent_dimension(self, rewards: FloatArray, tolerance: float = 1e-9) -> int:
-        """d_h: how many latent coefficients are not zero for these mean rewards.
+        """d_h: the number of nonzero latent coefficients for these mean rewards.
 
         It depends on the basis unless it is 0; ``tolerance`` is relative to the
         largest mean reward.

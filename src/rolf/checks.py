@@ -1,4 +1,4 @@
-"""Checks of single arguments, for every public boundary."""
+"""Checks of single arguments, for all public functions."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from rolf.errors import InvalidArgument
 from rolf.text import listed
 from rolf.types import FloatArray, Generator
 
-#: the largest reward, in absolute value: the squares of MAX_COUNT of them add up to a number
+#: the largest reward, in absolute value: the squares of MAX_COUNT of them do not overflow
 MAX_REWARD = 1e100
-#: the largest feature, in absolute value: its fourth power is a number
+#: the largest feature, in absolute value: its fourth power does not overflow
 MAX_FEATURE = 1e70
-#: the most rounds, decisions or rewards: up to here a float counts without gaps
+#: the most rounds, decisions or rewards: up to here floats represent every whole number
 MAX_COUNT = 2**53
-#: decisions of one ask
+#: the most decisions of one ask
 MAX_BATCH = 100_000
-#: characters of the key of an ask
+#: the most characters of an idempotency key
 MAX_KEY = 255
 
 
 def between(
     argument: str, value: Any, low: float, high: float, *, inclusive: bool = False
 ) -> float:
-    """A number that lies between two others."""
+    """A number between two limits."""
     ok = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not (ok and (low <= value <= high if inclusive else low < value < high)):
         edge = "included" if inclusive else "excluded"
@@ -53,7 +53,7 @@ def whole(argument: str, value: Any, least: int, most: int | None = None) -> int
 
 
 def generator(seed: Any) -> Generator:
-    """The generator of a seed: a number, a SeedSequence, a generator, or None for any."""
+    """The generator for a seed: a number, a SeedSequence, a generator, or None for a random one."""
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError):
@@ -72,11 +72,11 @@ def as_number(reward: Any) -> float:
         raise InvalidArgument("reward", reward, "a finite number")
     if abs(value) > MAX_REWARD:
         raise InvalidArgument("reward", reward, f"a number of size up to {MAX_REWARD:g}")
-    return value + 0.0  # no zero has a sign: SQLite keeps none
+    return value + 0.0  # drop the sign of zero, as SQLite does
 
 
 def vector(argument: str, values: Any, per: str, count: int | None = None) -> FloatArray:
-    """A copy of a list of finite numbers, one per decision or arm, optionally this many."""
+    """A copy of a list of finite numbers, one per decision or arm, optionally of this length."""
     wanted = f"{'' if count is None else f'{count} '}finite numbers, one per {per}"
     try:
         out = np.array(values, dtype=np.float64)
@@ -91,7 +91,7 @@ def vector(argument: str, values: Any, per: str, count: int | None = None) -> Fl
 
 
 def one_of(argument: str, value: Any, *choices: str) -> str:
-    """One of a few words."""
+    """One of a few accepted words."""
     if value not in choices:
         quoted = [f'"{each}"' for each in choices]
         raise InvalidArgument(argument, value, f"{', '.join(quoted[:-1])} or {quoted[-1]}")
@@ -99,7 +99,7 @@ def one_of(argument: str, value: Any, *choices: str) -> str:
 
 
 def is_text(text: str) -> bool:
-    """Whether this can be written anywhere: half of a pair of surrogates cannot."""
+    """Whether text can be encoded; a lone surrogate cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -108,6 +108,6 @@ def is_text(text: str) -> bool:
 
 
 def check_columns(source: str | Path, columns: Sequence[str]) -> None:
-    """Raise if two columns of a table have one name."""
+    """Raise if two columns of a table share a name."""
     if twice := [name for name, count in Counter(columns).items() if count > 1]:
         raise InvalidArgument(f"{source}: columns", f"{listed(twice)} twice", "each column once")

@@ -6,20 +6,20 @@ RolfError
 │   └── UnknownPolicy        no policy has this name
 ├── DecisionError            a decision whose reward cannot be told or corrected
 │   ├── UnknownDecision      it was never issued here (also a KeyError)
-│   ├── AlreadyTold          its reward was told before
-│   └── UntoldDecision       it has no reward that could be corrected
+│   ├── AlreadyTold          its reward is known already
+│   └── UntoldDecision       it has no reward to correct
 ├── IncompatibleState        a saved state that cannot be used here
 ├── ExperimentError          an experiment that does not fit the call
 │   ├── UnknownExperiment    no experiment has this name (also a KeyError)
-│   ├── DifferentExperiment  one of this name exists, with other settings
-│   ├── DifferentRequest     the key of an ask was used before, with other arguments
+│   ├── DifferentExperiment  one of this name exists with other settings
+│   ├── DifferentRequest     the idempotency key was used before with other arguments
 │   └── ExperimentPaused     it makes no decisions until it is resumed
 ├── StorageError             a database operation that failed
 │   ├── UnusableStorage      foreign, damaged or from a newer version; left as it was
 │   └── StorageUnavailable   locked, full or unreachable for now; nothing is half done
-│       └── ServiceUnavailable  the same of a service; asking and telling again is safe
+│       └── ServiceUnavailable  a service is unreachable or busy; asking and telling again is safe
 ├── ServiceError             a service that did not do what it was asked
-│   └── AccessDenied         the key is missing, wrong, revoked, or not for this
+│   └── AccessDenied         the API key is missing, wrong, revoked, or lacks permission
 └── MissingExtra             an optional dependency is not installed (also an ImportError)
 
 RolfWarning                  the call works, but probably not as intended
@@ -28,21 +28,59 @@ RolfWarning                  the call works, but probably not as intended
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+#: characters of a text that are looked at before it is cut to ``SHOWN``, so that no part of a
+#: password is left
+LOOKED_AT, SHOWN = 10_000, 120
 
 
 def without_password(text: str) -> str:
-    """A text in which URLs with a user or a password are not shown, wherever they come from."""
-    return re.sub(r"(\w+):/{1,3}[^\s'\"]*@[^\s'\"]*", r"\1:...", text)
+    """Text with every URL that contains a user or a password cut short."""
+    return re.sub(r"[^\s'\"]+", _word_without_password, text) if "@" in text else text
+
+
+def _word_without_password(word: re.Match[str]) -> str:
+    """In time that grows with the length of the word, whatever it is."""
+    url = re.search(r"\w:/", word[0])
+    if url is None or word[0].rfind("@") < url.end():
+        return word[0]
+    return word[0][: url.start() + 1] + ":..."
 
 
 def short_repr(value: object) -> str:
-    """How a message shows a value: without passwords, on at most 120 characters."""
+    """A value as messages show it: without passwords, in at most 120 characters."""
+    text = ""
     try:
-        text = without_password(repr(value))
-    except ValueError:  # a number of thousands of digits
+        for piece in _repr(value):
+            text += piece
+            if len(text) >= LOOKED_AT:
+                break
+    except ValueError:  # a number with thousands of digits
         return "a number that is too long to show"
-    return text if len(text) <= 120 else text[:117] + "..."
+    except RecursionError:
+        return "a value that is nested too deeply to show"
+    text = without_password(text)
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+
+
+def _repr(value: object) -> Iterator[str]:
+    """``repr``, piece by piece: only as much is computed as is shown."""
+    if type(value) is list or (type(value) is tuple and len(value) > 1):
+        yield "[" if type(value) is list else "("
+        for place, each in enumerate(value):
+            if place:
+                yield ", "
+            yield from _repr(each)
+        yield "]" if type(value) is list else ")"
+    elif type(value) is dict:
+        yield "{"
+        for place, (key, each) in enumerate(value.items()):
+            yield f"{', ' if place else ''}{key!r}: "
+            yield from _repr(each)
+        yield "}"
+    else:
+        yield repr(value[:LOOKED_AT] if type(value) in (str, bytes) else value)  # type: ignore[index]
 
 
 class RolfError(Exception):
@@ -55,8 +93,8 @@ class RolfError(Exception):
 class InvalidArgument(RolfError, ValueError):
     """An argument is not acceptable.
 
-    The message names the argument, what was passed and what is accepted; programs find the
-    three as attributes.
+    The message names the argument, what was passed and what is accepted; all three are also
+    attributes.
     """
 
     def __init__(self, argument: str, got: object, wanted: str) -> None:
@@ -72,7 +110,7 @@ class InvalidArgument(RolfError, ValueError):
 class InvalidTable(InvalidArgument):
     """A table has several problems; the message has a line for each.
 
-    ``problems`` are errors themselves, in the order of the table.
+    ``problems`` are the individual errors, in the order of the table.
     """
 
     def __init__(self, argument: str, problems: Sequence[InvalidArgument]) -> None:
@@ -86,12 +124,13 @@ class InvalidTable(InvalidArgument):
 
 
 def _without_source(problem: InvalidArgument) -> str:
-    """A problem in a list under the name of its table."""
+    """A problem as listed under the name of its table."""
     return f"{problem.argument.rpartition(': ')[2]}: {problem.got}; wanted {problem.wanted}"
 
 
 class _Unknown(RolfError, KeyError):
-    """Something that is not there; its message is shown as it is, where KeyError shows its repr."""
+    """Something that does not exist. Its message is shown as text, where KeyError shows its
+    repr."""
 
     def __str__(self) -> str:
         return without_password(str(self.args[0]))
@@ -118,7 +157,7 @@ class AlreadyTold(DecisionError):
 
 
 class UntoldDecision(DecisionError):
-    """The decision has not been told a reward that could be corrected."""
+    """The decision has no reward to correct."""
 
 
 class IncompatibleState(RolfError):
@@ -134,11 +173,11 @@ class UnknownExperiment(ExperimentError, _Unknown):
 
 
 class DifferentExperiment(ExperimentError):
-    """An experiment of this name exists, with other settings."""
+    """An experiment of this name exists with other settings."""
 
 
 class DifferentRequest(ExperimentError):
-    """The key of an ask was used before, with other arguments."""
+    """The idempotency key was used before with other arguments."""
 
 
 class ExperimentPaused(ExperimentError):
@@ -160,8 +199,8 @@ class StorageUnavailable(StorageError):
 class ServiceUnavailable(StorageUnavailable):
     """A service that cannot be reached or is too busy for now; nothing is half done.
 
-    What was asked for may have been done all the same. Telling again is safe, and so is asking
-    again with the same ``key``.
+    The request may still have been carried out. Telling again is safe, and so is asking again with
+    the same ``idempotency_key``.
     """
 
 
@@ -170,11 +209,11 @@ class ServiceError(RolfError):
 
 
 class RequestTooLarge(ServiceError):
-    """More than the service takes at a time; nothing of it was done."""
+    """The request is larger than the service accepts; none of it was carried out."""
 
 
 class AccessDenied(ServiceError):
-    """The key is missing, wrong, revoked, or not for this."""
+    """The API key is missing, wrong, revoked, or lacks permission."""
 
 
 class MissingExtra(RolfError, ImportError):

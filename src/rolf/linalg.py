@@ -1,8 +1,8 @@
 """The small linear algebra that kernels are written in.
 
-Online each function is one or two NumPy calls; compiled it is the loop beside it,
-which for the sizes of a bandit is faster than a call into BLAS and compiles in a
-fraction of the time. Nothing here knows about arms or rewards, except ``pick``.
+Online each function is one or two NumPy calls; compiled it is the loop beside it, which at the
+sizes of a bandit is faster than a call into BLAS and compiles in a fraction of the time. Nothing
+here knows about arms or rewards, except ``pick``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TIE = 1e-12
 
 
 def _matvec(matrix: FloatArray, vector: FloatArray) -> FloatArray:
-    # Four rows at a time: at the sizes of a bandit twice as fast as one.
+    # Four rows at a time: twice as fast as one at the sizes of a bandit.
     rows, columns = matrix.shape
     out = np.empty(rows)
     blocks = rows // 4
@@ -231,7 +231,7 @@ def inverse(matrix: FloatArray) -> tuple[FloatArray, float]:
 
 @shared
 def root_update(root: FloatArray, vector: FloatArray) -> tuple[FloatArray, float]:
-    """Follow ``M += vector vector'`` in a square root of the inverse of M.
+    """Update a square root of the inverse of M for ``M += vector vector'``.
 
     ``root`` (n, n) satisfies ``root root' = M^-1`` before and after (Potter's form:
     one factor is kept, so the inverse can be sampled from and never loses symmetry
@@ -250,7 +250,7 @@ def root_update(root: FloatArray, vector: FloatArray) -> tuple[FloatArray, float
 
 @shared
 def cholesky(matrix: FloatArray) -> FloatArray:
-    """A lower triangular root of a matrix that may just be positive definite."""
+    """A lower triangular root of a matrix that may be only barely positive definite."""
     size = matrix.shape[0]
     out = np.zeros((size, size))
     for i in range(size):
@@ -299,8 +299,8 @@ def _pick(scores: FloatArray, available: IntArray, rng: Generator) -> tuple[int,
 def pick(scores: FloatArray, available: IntArray, rng: Generator) -> tuple[int, int, float]:
     """The best available arm, ties broken uniformly at random.
 
-    Returns the arm, the number of arms that tie for best, and the score from which
-    an arm counts among them. Draws from ``rng`` only if there is a tie.
+    Returns the arm, the number of arms that tie for best, and the lowest score that counts as a
+    tie. Draws from ``rng`` only if there is one.
     """
     everything = available.size == scores.size
     values = scores if everything else scores[available]
@@ -330,7 +330,7 @@ def _tie_shares(values: FloatArray) -> FloatArray:
 
 @primitive(_tie_shares)
 def tie_shares(values: FloatArray) -> FloatArray:
-    """The chance of each entry to be what ``pick`` picks."""
+    """The probability of each entry to be picked by ``pick``."""
     best = values.max()
     tied = values >= best - TIE * abs(best)
     shares: FloatArray = tied / tied.sum()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 #: whether to show a progress bar, by default only on a terminal; or what to call in its place
 Progress: TypeAlias = bool | Callable[[str], None] | None
@@ -51,7 +52,34 @@ def progress_bar(
     )
     with Progress(*columns, console=Console(stderr=True), expand=True) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda label: bar.update(task, advance=1, description=f"{what} {label}")
+        with _log_shown(bar, task):
+            yield lambda label: bar.update(task, advance=1, description=f"{what} {label}")
+
+
+class _Shown(logging.Handler):
+    """Shows what rolf logs: what is being compiled, while the bar waits for it, in place of the
+    label; anything else above the bar."""
+
+    def __init__(self, bar: Any, task: Any) -> None:
+        super().__init__(logging.WARNING)
+        self._bar, self._task = bar, task
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if message.startswith("compiling "):
+            self._bar.update(self._task, description=message)
+        else:
+            self._bar.console.print(message, markup=False, highlight=False)
+
+
+@contextmanager
+def _log_shown(bar: Any, task: Any) -> Iterator[None]:
+    logger, handler = logging.getLogger("rolf"), _Shown(bar, task)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def labelled(advance: Callable[[str], None], label: str) -> Callable[[str], None]:

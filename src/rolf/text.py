@@ -31,7 +31,7 @@ def format_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
 
 
 def html_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """A small table for a notebook, every cell escaped; aligned as ``format_table`` does.
+    """A small table for a notebook, every cell escaped, aligned as in ``format_table``.
 
     >>> html_table([["<a>"]])
     '<table><tr><th style="text-align:left">&lt;a&gt;</th></tr></table>'
@@ -48,7 +48,7 @@ def html_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
 
 
 def html_lines(*lines: str, bold: bool = True) -> str:
-    """Lines of text as HTML, escaped; the first is bold, unless told otherwise.
+    """Lines of text as escaped HTML, the first in bold by default.
 
     >>> html_lines("3 < 4", "so it is")
     '<b>3 &lt; 4</b><br>so it is'
@@ -58,7 +58,7 @@ def html_lines(*lines: str, bold: bool = True) -> str:
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """A number of things.
+    """A number with its noun.
 
     >>> counted(1, "run"), counted(1200, "run"), counted(2, "category", "categories")
     ('1 run', '1200 runs', '2 categories')
@@ -67,7 +67,7 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
-    """Names in a line, at most so many.
+    """Up to ``most`` names in a line, and how many more there are.
 
     >>> listed(["a", "b", "c"], 2)
     'a, b and 1 more'
@@ -85,16 +85,16 @@ def first_few(names: Sequence[str], most: int = 5) -> str:
     return ", ".join([*names[:most], *["..."] * (len(names) > most)])
 
 
-#: what a spreadsheet takes for the start of a formula
+#: characters that start a formula in a spreadsheet
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-#: text that ``harmless`` has changed, and in it what follows the apostrophe
+#: text escaped by ``harmless``; the group is the character after the apostrophe
 HARMLESS = r"^'([-=+@\t\r'])"
 
 
 def harmless(value: Any) -> Any:
-    """A value for a CSV file: an apostrophe keeps a spreadsheet from computing text.
+    """A value for a CSV file, where an apostrophe keeps spreadsheets from evaluating text.
 
-    Text that starts with an apostrophe gets one more, so that ``as_written`` can tell.
+    Text that starts with an apostrophe gets another one, so that ``as_written`` can undo it.
     """
     if isinstance(value, str) and value.startswith((*FORMULA, "'")):
         return f"'{value}"
@@ -102,7 +102,7 @@ def harmless(value: Any) -> Any:
 
 
 def write_csv(path: str | Path, names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Write rows by column to a CSV file, whose folder is created if need be."""
+    """Write rows to a CSV file, creating its folder if needed."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("w", newline="", encoding="utf-8") as file:

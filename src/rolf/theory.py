@@ -39,7 +39,7 @@ def resampling_cap(t: int, *, p: float = 0.6, delta: float = 1e-4) -> float:
 
 
 @shared
-def draw_chances(
+def draw_probabilities(
     round: int, arms: int, p: float, delta: float, greedy: bool
 ) -> tuple[float, float]:
     """The probability of the centre of round t's draw, and that of each other arm.
@@ -165,7 +165,7 @@ def departures(
     """Expected number of rounds, from ``start`` on, that leave the greedy arm: exact."""
     greedy = coupling == "greedy"
     rounds = range(start, horizon + 1)
-    return math.fsum((arms - 1) * draw_chances(t, arms, p, delta, greedy)[1] for t in rounds)
+    return math.fsum((arms - 1) * draw_probabilities(t, arms, p, delta, greedy)[1] for t in rounds)
 
 
 def departures_bound(horizon: int, arms: int, *, delta: float = 1e-4) -> float:

@@ -1,4 +1,4 @@
-"""Types that every layer shares."""
+"""Types shared by all layers."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Label: TypeAlias = Hashable
 
 
 class Choice(NamedTuple):
-    """What a policy kernel answers for one round; arms are positions 0..K-1."""
+    """A policy's choice in one round; arms are positions 0..K-1."""
 
     arm: int
-    probability: float  # chance of this arm in this round; NaN where only draws can tell
+    probability: float  # of this arm in this round; NaN if only draws can estimate it
     greedy: int  # the arm the draw was centred on
     pseudo: int  # the pseudo-action; the arm itself where a policy has none
-    matched: bool  # whether the reward may enter the estimators
+    matched: bool  # whether the reward enters the estimators
 
 
 class Decision:
     """One decision: play ``arm``, then tell the reward under ``id``.
 
     Attributes:
-        id: what to give to ``tell``; unique to the policy that issued it.
-        arm: the arm to play, by its label where the features had labels.
-        probability: the chance that this arm had, before it was drawn. For Thompson
-            sampling it is estimated by draws when it is first read.
+        id: to pass to ``tell``; unique to the policy that issued it.
+        arm: the arm to play, by its name if the features name their arms.
+        probability: of this arm, before it was drawn. For Thompson sampling, draws estimate it when
+            it is first read.
         greedy: the arm the draw was centred on: the best by estimate, or a uniform
             draw in RoLF's forced exploration.
         matched: whether the reward will enter the estimates (RoLF's coupling).
@@ -71,7 +71,7 @@ class Decision:
         }
 
     def _shown(self) -> dict[str, str]:
-        """The fields as text. A probability that would have to be estimated is left open."""
+        """The fields as text. A probability that would have to be estimated is not."""
         known = not callable(self._probability)
         fields = {"id": repr(self.id), "arm": repr(self.arm)}
         fields["probability"] = repr(self.probability) if known else "<estimated when read>"

@@ -37,7 +37,7 @@ def items(tmp_path):
     [
         ("arm,u\na,1\nb,oops\nc,3\n", r"arms.csv: u: 'oops' in row 3 \(arm b\) .*among numbers"),
         ("arm,u\na,x\nb,y\nc,3\nd,x\n", r"u: '3' in row 4 \(arm c\) stands among text"),
-        ("arm,u,v\na,1,x\nb,2,y\nc,3,z\n", r"v: left out, as it is different for every arm"),
+        ("arm,u,v\na,1,x\nb,2,y\nc,3,z\n", r"v: left out: different for every arm"),
     ],
 )
 def test_a_doubtful_column_gives_a_warning(tmp_path, text, words):
@@ -86,8 +86,8 @@ def test_new_says_how_the_table_was_read(items, tmp_path):
     out = run("new", f"sqlite:///{tmp_path}/x.db", "x", "--features", items)
     assert out.splitlines()[1:] == [
         "arms named by creative; numbers: price; "
-        "text, with how many categories: colour (3), shape (2)",
-        "left out, as it follows from other columns: shape=square",
+        "text, with the number of categories: colour (3), shape (2)",
+        "left out, implied by other columns: shape=square",
     ]
     frame = pandas.DataFrame({"u": [1.0, 2.0], "v": [2.0, 1.0]}, index=["a", "b"])
     assert str(understand(frame)) == "arms named by the index; numbers: u, v"

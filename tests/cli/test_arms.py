@@ -13,7 +13,7 @@ from rolf.errors import InvalidArgument
 from support.commands import one_line_error, run
 from support.stores import quick_folder
 
-# shape=square follows from the columns before it, so it gets no column of its own
+# shape=square is implied by the columns before it, so it gets no column
 ITEMS = """item,size,kind,shape
 01,1,red,round
 02,2,07,square
@@ -69,7 +69,7 @@ def test_the_arms_are_shown(stored):
 
 
 def test_add_update_and_retire_in_this_order(stored, tmp_path):
-    """A step may name arms of the step before; text becomes the same columns as at first."""
+    """A step may name arms added by an earlier step; text becomes the same columns as before."""
     more = table(tmp_path, "item,shape,kind,size\n06,square,07,5\n07,round,red,6\n", "more.csv")
     rows = "item,size,kind,shape\n06,5.5,green,square\n01,9,07,round\n"
     right = table(tmp_path, rows, "right.csv")
@@ -136,7 +136,7 @@ def test_errors_are_one_line(stored, tmp_path, monkeypatch, capsys):
 
 
 def test_categories_outlive_backups_and_snapshots(stored, tmp_path):
-    """A category without a column of its own is known in a copy, too."""
+    """A category without its own column is known in a copy, too."""
     with rolf.open_experiment(stored, "x") as experiment:
         experiment.ask()
         experiment.snapshot()
@@ -148,7 +148,7 @@ def test_categories_outlive_backups_and_snapshots(stored, tmp_path):
 
 
 def test_an_experiment_created_with_zeros_and_ones(url, tmp_path):
-    """Created in Python: the names of the columns tell the categories."""
+    """Created from Python: column names reveal the categories."""
     frame = pandas.DataFrame(
         {"size": [1.0, 2.0, 3.0], "kind=red": [1.0, 0.0, 0.0], "kind=blue": [0.0, 1.0, 0.0]},
         index=[10, 20, 30],

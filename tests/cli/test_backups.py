@@ -31,13 +31,11 @@ def test_backup_restore_list_and_delete():
     assert run("list", url).split() == ["one", "two"]
     assert "2 experiments: one, two" in run("backup", url, copy)
     assert "does not exist yet" in run("backup", url, copy, code=1)
-    assert "called 'one', 'two' already" in run("restore", copy, url, code=1)
+    assert "named 'one', 'two' already exist" in run("restore", copy, url, code=1)
     assert "confirm" in run("delete", url, "one", "--confirm", "two", code=1)
     assert "deleted: one" in run("delete", url, "one", typed="one\n")
     assert run("list", url).split() == ["two"]
     assert "1 experiment: one" in run("restore", copy, url, "--name", "one")
     assert json.loads(run("list", url, "--json")) == ["one", "two"]
     assert rolf.open_experiment(url, "one").status().told == 2
-    assert "no experiment is called 'none'" in run(
-        "delete", url, "none", "--confirm", "none", code=1
-    )
+    assert "no experiment named 'none'" in run("delete", url, "none", "--confirm", "none", code=1)

@@ -1,4 +1,4 @@
-"""``rolf compile``: two processes that together compile every policy once."""
+"""``rolf compile``: two processes share the work and compile every policy once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 
 import rolf
 from rolf.cli import policies as catalogue
-from rolf.kernel.cache import cache_folders
+from rolf.kernel.folders import cache_folders
 from rolf.policies.catalogue import CATALOG
 from support.commands import invoke
 
-# Stands in for compiling: records which process got which policy, and holds each process back
-# until the other one has got its first.
+# Stands in for compiling: records which process got which policy, and blocks each process until
+# the other has received its first.
 RECORDING = """
 import os, sys, time
 from pathlib import Path
@@ -32,7 +32,7 @@ def record(name):
     end = time.monotonic() + 20
     while len({line.split()[0] for line in log.read_text().splitlines()}) < 2:
         if time.monotonic() > end:
-            sys.exit("the other process has got no policy")
+            sys.exit("the other process never got a policy")
         time.sleep(0.01)
 
 catalogue.compile_one = record
@@ -93,14 +93,14 @@ def test_one_policy_is_compiled_and_named():
     done = invoke("compile", "ucb")
     assert done.exit_code == 0, done.output
     assert re.fullmatch(
-        r"ucb: (was ready|\d+ functions? compiled in .* s)\nstatus: .*\ncompiled: ucb \(\d+ s\)\n",
+        r"ucb: (up to date|\d+ functions? compiled in .* s)\nstatus: .*\ncompiled: ucb \(\d+ s\)\n",
         done.stdout,
     )
 
 
 @pytest.mark.slow
-def test_what_is_compiled_is_not_compiled_again(tmp_path):
-    """With an empty cache: both processes really compile, and a later one finds everything."""
+def test_compiled_code_is_not_compiled_again(tmp_path):
+    """With an empty cache, both processes really compile, and a later one finds everything."""
     cache = tmp_path / "cache"
 
     def python(code):
@@ -127,13 +127,13 @@ rolf.simulate(policies, rolf.environments.paper(arms=5, size=6), rounds=5, runs=
 """
     assert python(play).stderr == ""
     assert files() == compiled
-    assert sorted(python(code).stdout.splitlines()) == ["ucb1: was ready", "ucb: was ready"]
+    assert sorted(python(code).stdout.splitlines()) == ["ucb1: up to date", "ucb: up to date"]
 
 
 @pytest.mark.slow
 def test_afterwards_no_process_compiles_anything():
     """Every policy and every option, online, in experiments, in simulations and in replay."""
-    assert invoke("compile").exit_code == 0  # does nothing where make test has done it before
+    assert invoke("compile").exit_code == 0  # does nothing if make test has already compiled
     command = [sys.executable, str(WALK)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -141,7 +141,7 @@ def test_afterwards_no_process_compiles_anything():
 
 
 @pytest.mark.slow
-def test_the_walk_notices_what_was_left_out(tmp_path):
+def test_the_walk_notices_uncompiled_code(tmp_path):
     code = cache_folders({"rolf.types"}, set()).read[0]
     left = shutil.copytree(code, tmp_path / "cache" / code.name)
     for file in left.glob("largest_rates-*.code"):

@@ -1,4 +1,4 @@
-"""Wrong input to a diagnosis, and ``rolf diagnose`` as a person would use it."""
+"""Invalid input to a diagnosis, and ``rolf diagnose`` as users run it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_command_prints_json(files):
 
 
 def test_tests_are_shown_for_arms_chosen_at_random(files):
-    """If the option says so, or a column of chances; a column with gaps says nothing."""
+    """With the option, or a column of probabilities; a column with gaps does not count."""
     plain = ("log.csv", "items.csv", "--json")
     log = pandas.read_csv(files / "log.csv").assign(probability=1 / 12, sure=1.0)
     log.to_csv(files / "chances.csv", index=False)
@@ -100,8 +100,8 @@ def test_tests_are_shown_for_arms_chosen_at_random(files):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_features_are_read_as_by_the_other_commands(files, kind):
-    """Text in columns, and names that are not in the first column and stay as written."""
+def test_features_are_read_as_in_the_other_commands(files, kind):
+    """Columns of text, and names that are not in the first column and are kept verbatim."""
     table = pandas.read_csv(files / "items.csv", dtype={"item": str})
     table["colour"] = ["red", "blue", "green"] * 4
     table = table[["size", "colour", "price"]].assign(id="0" + table["item"])
@@ -115,7 +115,7 @@ def test_features_are_read_as_by_the_other_commands(files, kind):
     done = run(files / "log.csv", files / f"mixed.{kind}", "--json")
     assert done.exit_code == 0, done.output
     data = json.loads(done.output)
-    assert (data["rewards"], data["rank"]) == (238, 4)  # an intercept makes the third colour follow
+    assert (data["rewards"], data["rank"]) == (238, 4)  # with an intercept, red + green + blue = 1
     assert data["arms"][0]["arm"] == "0100"
     arms = read_arms(files / f"mixed.{kind}")
     assert arms.columns == ["size", "colour=blue", "colour=green", "colour=red", "price"]

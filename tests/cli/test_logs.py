@@ -19,7 +19,7 @@ from rolf.errors import (
     UnknownExperiment,
     UntoldDecision,
 )
-from rolf.experiments.database import list_experiments
+from rolf.experiments.database import Database
 from rolf.logs.log import read_log
 from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, play
@@ -54,7 +54,7 @@ def test_an_analyst_starts_from_a_log_of_clicks(files, tmp_path, kind):
     words = ("--features", items, "--policy", "rolf-lasso")
     out = run("import", url, "shop", log, *COLUMNS, *words)
     assert "400 rows, 400 learned; 400 rounds of history in shop" in out
-    assert "nothing new, it was imported before" in run("import", url, "shop", log, *COLUMNS)
+    assert "nothing new, already imported" in run("import", url, "shop", log, *COLUMNS)
     status = json.loads(run("status", url, "shop", "--json"))
     assert (status["asked"], status["told"], status["history"]) == (0, 0, 400)
     counts = CLICKS["product"].value_counts()
@@ -66,7 +66,7 @@ def test_an_analyst_starts_from_a_log_of_clicks(files, tmp_path, kind):
         experiment.ask_many(30)
         assert (
             experiment.synced.replica.state.clock.tolist()[1] == 8
-        )  # of two rounds per arm, none left
+        )  # the two initial rounds per arm are done
 
 
 def test_history_for_an_experiment_that_exists(files, tmp_path):
@@ -135,9 +135,9 @@ def test_experiments_that_do_not_fit(files):
     with pytest.raises(DifferentExperiment, match="policy"):
         run("import", url, "shop", clicks, *COLUMNS, "--policy", "ucb", ok=False)
     words = ("--features", items, "--policy", "rolf-varying")
-    with pytest.raises(InvalidArgument, match="features that each past round had"):
+    with pytest.raises(InvalidArgument, match="the features of each round"):
         run("import", url, "varying", clicks, *COLUMNS, *words, ok=False)
-    assert list_experiments(url) == ["shop"]
+    assert Database(url).names() == ["shop"]
 
 
 def test_a_reward_is_corrected(files):
@@ -171,7 +171,7 @@ def test_retired_arms_come_back(files):
 
 
 def amended(url, **settings):
-    """An experiment with everything that a log can hold."""
+    """An experiment whose log has every kind of entry."""
     experiment = create_experiment(url, **settings)
     more = {"features": np.ones((2, 3))} if "varying" in experiment.policy else {}
     experiment.learn([0, 1], [0.5, 0.25], source="before", **more)

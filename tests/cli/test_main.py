@@ -1,4 +1,4 @@
-"""The command line, as a person would use it."""
+"""The command line, as users run it."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def entry_point(folder):
 
 @pytest.fixture
 def rolf_command(folder):
-    """Runs a command as the installed script does: without the working directory on the path."""
+    """Run commands as the installed script does, without the working directory on the path."""
 
     def run(*words):
         code = "from rolf.cli import main; main()"
@@ -134,7 +134,7 @@ def test_replay(rolf_command, folder):
     words = ("--policy", "mine:MyPolicy", "--options", '{"mine:MyPolicy": {"size": 0.5}}')
     result = json.loads(rolf_command("replay", "log.csv", "items.csv", *words, "--json"))
     values = {row["estimator"]: row["value"] for row in result["rows"]}
-    assert values["ips"] == pytest.approx(3.0)  # it has learned to play the best arm
+    assert values["ips"] == pytest.approx(3.0)  # it learned to play the best arm
 
 
 @pytest.mark.slow

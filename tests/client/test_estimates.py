@@ -230,7 +230,7 @@ def test_coroutines_take_the_same(played):
 def test_an_experiment_that_is_not_there(service):
     for method in METHODS:
         for round in ({}, {"context": [1.0]}):
-            with pytest.raises(UnknownExperiment, match="no experiment is called 'nobody'"):
+            with pytest.raises(UnknownExperiment, match="no experiment named 'nobody'"):
                 getattr(service.experiment("nobody"), method)(**round)
 
 

@@ -238,7 +238,7 @@ def test_experiments_are_listed_created_and_deleted(service, running):
         service.create(names[0], features=FEATURES, policy="ucb", seed=8)
     again.delete(confirm=names[0])
     for action in (again.ask, again.status, lambda: again.tell("x-1", 1.0)):
-        with pytest.raises(UnknownExperiment, match="no experiment is called"):
+        with pytest.raises(UnknownExperiment, match="no experiment named"):
             action()
     with pytest.raises(UnknownExperiment):
         again.delete(confirm=names[0])
@@ -263,7 +263,7 @@ def test_arms_with_names_and_cells(service, tmp_path):
     assert [each.arm for each in experiment.arm_table()] == ["a", "b"]
     frame = pandas.DataFrame({"width": [4.0]}, index=["z"])
     assert experiment.add_arms(frame) == ["z"]
-    with pytest.raises(InvalidArgument, match="arms that are new"):
+    with pytest.raises(InvalidArgument, match="new arms"):
         experiment.add_arms(frame)
     assert new(service, policy="ucb").add_arms([[1.0, 1.0], [2.0, 2.0]]) == [3, 4]
     numbered = pandas.DataFrame({"width": [1.0, 2.0, 3.0]}, index=[10, 20, 30])

@@ -78,6 +78,11 @@ def test_beliefs_before_and_without_rewards(service):
             getattr(local, action)()
         with pytest.raises(ExperimentError, match="ucb has no posterior"):
             getattr(remote, action)()
+    for experiment in (local, remote):  # arguments are checked first
+        with pytest.raises(InvalidArgument, match="level"):
+            experiment.intervals(2.0)
+        with pytest.raises(InvalidArgument, match="draws"):
+            experiment.probability_best(draws=0)
 
 
 def test_the_diagnosis(service):
@@ -114,7 +119,7 @@ def test_what_waits_is_what_waits_in_the_database(running, service, features, po
     for most in (0, 1001, 2.0, "5"):
         with pytest.raises(InvalidArgument, match="limit"):
             remote.pending(most)
-    with pytest.raises(UnknownExperiment, match="no experiment is called"):
+    with pytest.raises(UnknownExperiment, match="no experiment named"):
         service.experiment("nobody").pending()
 
 
@@ -144,7 +149,7 @@ def test_the_log_is_that_of_the_database(running, service):
         return found
 
     assert asyncio.run(read()) == rows
-    with pytest.raises(UnknownExperiment, match="no experiment is called"):
+    with pytest.raises(UnknownExperiment, match="no experiment named"):
         service.experiment("nobody").log()
 
 

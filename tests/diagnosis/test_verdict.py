@@ -24,7 +24,7 @@ from support.diagnosing import diagnose
         ({"some": 0.95, "not_all": 0.95}, ROLF, r"interval: 20% to 70%\); something"),
         ({"some": 0.95, "not_all": 0.94}, UNKNOWN, "too wide to decide"),
         ({"some": 0.94, "not_all": 0.95}, ROLF, "whether they help at all is open"),
-        ({"some": 1.0, "not_all": 0.94, "most": 0.95}, TRUST, "nothing else shows"),
+        ({"some": 1.0, "not_all": 0.94, "most": 0.95}, TRUST, "no other effect is visible"),
         ({"some": 1.0, "not_all": 0.95, "most": 0.95}, ROLF, "moves the arms, too"),
         ({"some": 1.0, "not_all": 0.5, "most": 0.94}, UNKNOWN, "too wide to decide"),
         ({"some": 0.94, "not_all": 1.0, "little": 0.95}, IGNORE, "next to nothing"),

@@ -57,7 +57,7 @@ def shell(code):
 
 def test_a_block_that_fails_is_noticed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(AssertionError, match="no experiment is called 'none'"):
+    with pytest.raises(AssertionError, match="no experiment named 'none'"):
         shell("rolf ask sqlite:///x.db none | cat\ntrue\n")
 
 

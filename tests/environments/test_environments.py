@@ -1,4 +1,4 @@
-"""Problems beyond the paper's panels, and the Gymnasium view of all of them."""
+"""Problems beyond the paper's panels."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_synthetic_needs_sensible_arguments(bad):
 
 
 def unexplained(problem):
-    """The part of the means that no linear function of the features gives."""
+    """The residual of the means after a linear fit on the features."""
     fitted = problem.features @ np.linalg.lstsq(problem.features, problem.means)[0]
     return problem.means - fitted
 
@@ -168,7 +168,7 @@ def test_the_share_of_the_features(latent):
     )
     assert whole.features.shape == (30, 8)
     assert np.abs(unexplained(whole)).max() < 1e-12
-    assert (none.features == whole.features).all()  # the same draw, only weighed differently
+    assert (none.features == whole.features).all()  # the same draw with other weights
     assert np.allclose(half.means, math.sqrt(0.5) * (whole.means + none.means))
     for problem in (whole, none):
         assert problem.means.std() == pytest.approx(0.7)
@@ -186,7 +186,7 @@ def test_a_fifth_of_the_arms_is_special(arms, count):
         assert sizes.max() <= 2.0 * sizes.min()
 
 
-def test_shift_and_scale_change_the_unit_and_nothing_else():
+def test_shift_and_scale_only_change_origin_and_unit():
     base = environments.synthetic(noise=0.3).draw(2)
     moved = environments.synthetic(noise=0.3, shift=40.0, scale=1000.0).draw(2)
     assert (moved.means == 40.0 + 1000.0 * base.means).all()
@@ -271,7 +271,7 @@ def test_bounded_features_and_means(latent, observed, share):
     assert stats.kstest((norms**observed).ravel(), "uniform").pvalue > 1e-4
     means = np.array([means for _, means, _ in seen])
     assert np.abs(means).max() <= 1.0
-    for seed in range(5):  # and no features in the ball could lead beyond 1
+    for seed in range(5):  # and no features in the ball can exceed 1
         problem = family.draw(seed)
         largest = np.abs(problem.bias).max() if latent == "fixed" else problem.spread
         assert np.linalg.norm(problem.theta) + largest <= 1.0 + 1e-12
@@ -293,7 +293,7 @@ def test_bounded_problems_may_be_smaller():
     assert np.allclose(fast.regret, slow.regret, atol=1e-9)
 
 
-def test_playing_does_not_wear_a_problem_out():
+def test_playing_leaves_a_problem_unchanged():
     problem = environments.varying(arms=4, observed=2).draw(0)
     before = problem.bias.copy()
     regrets = []
@@ -318,7 +318,7 @@ def test_compiled_equals_python_on_varying_problems():
     ("field", "value"),
     [("means", np.zeros(2)), ("means", [0.0] * 6), ("features", np.zeros((2, 3)))],
 )
-def test_a_problem_whose_arrays_were_replaced_by_others_is_not_played(field, value):
+def test_a_problem_with_arrays_of_another_shape_is_refused(field, value):
     problem = environments.Problem(np.eye(6, 3), np.zeros(6))
     setattr(problem, field, value)
     with pytest.raises(InvalidArgument, match=f"{field}: .*shape"):
@@ -327,7 +327,7 @@ def test_a_problem_whose_arrays_were_replaced_by_others_is_not_played(field, val
         problem.reward(0, np.random.default_rng(0))
 
 
-def test_varying_problems_whose_arrays_were_replaced_are_not_played():
+def test_varying_problems_with_arrays_of_another_shape_are_refused():
     for field, size in (("theta", 1), ("bias", 2)):
         problem = environments.varying(arms=4, observed=3).draw(0)
         setattr(problem, field, np.zeros(size))

@@ -155,7 +155,7 @@ def test_no_more_corrections_than_the_log_can_number(monkeypatch):
     experiment.tell(decision, 0.0)
     for reward in (1.0, 2.0, 3.0):
         experiment.correct(decision, reward, "again")
-    with pytest.raises(InvalidArgument, match="less often"):
+    with pytest.raises(InvalidArgument, match="fewer corrections"):
         experiment.correct(decision, 4.0, "again")
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import rolf
 from rolf.errors import UnknownExperiment
-from rolf.experiments.database import list_experiments
+from rolf.experiments.database import Database
 from rolf.experiments.log import rewards as log_rewards
 from rolf.experiments.log import snapshot as snapshots
 from rolf.experiments.log.snapshot import dump
@@ -280,7 +280,7 @@ def test_what_a_dead_process_left_is_cleared_up(shared_url):
     old = store.create(record._replace(name=f" {int(time.time() - 2 * ABANDONED)} x"))
     for hidden in (old, recent):
         store.append(hidden.id, [decision_row(1)])
-    assert list_experiments(shared_url) == []
+    assert Database(shared_url).names() == []
     other = create_experiment(shared_url, "other", policy="ucb")
     other.delete(confirm="other")
     assert [row[:1] for row in store._query("SELECT experiment FROM rolf_log")] == [(recent.id,)]

@@ -8,7 +8,7 @@ import pytest
 
 import rolf
 from rolf.errors import DifferentExperiment, InvalidArgument
-from rolf.experiments.database import create, list_experiments
+from rolf.experiments.database import Database, create
 from rolf.experiments.roster import Roster
 from rolf.policies.catalogue import CATALOG, DEFAULT_POLICY
 from rolf.testing.storage import FEATURES, create_experiment, current_state, folded_state, play
@@ -69,7 +69,7 @@ def test_options_of_another_policy_are_refused():
     url = make_url("memory")
     with pytest.raises(InvalidArgument, match="got 'p', wanted an option of rolf-bayes"):
         rolf.open_experiment(url, "one", features=FEATURES, options={"p": 0.7})
-    assert list_experiments(url) == []
+    assert Database(url).names() == []
 
 
 def test_features_of_a_round_need_a_policy_that_takes_them(url):

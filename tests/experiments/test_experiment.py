@@ -13,7 +13,7 @@ import pytest
 import rolf
 from rolf.arms.table import Arms
 from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument, RolfWarning
-from rolf.experiments.database import create, list_experiments
+from rolf.experiments.database import Database, create
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.memory import MemoryStore
 from rolf.experiments.storage.rows import DECISION, REWARD, ROSTER
@@ -112,7 +112,7 @@ def test_any_database_takes_the_longest_name(url):
     rng = np.random.default_rng(0)
     name = "".join(map(chr, rng.integers(0x20000, 0x2A6D0, 500)))  # four bytes each
     create_experiment(url, name).close()
-    assert list_experiments(url) == [name]
+    assert Database(url).names() == [name]
 
 
 def test_draws_depend_on_seed_and_number_alone(url):
@@ -203,7 +203,7 @@ def test_a_default_reward_must_be_one_that_the_policy_accepts(policy):
     url = make_url("memory")
     with pytest.raises(InvalidArgument, match=r"default_reward: got -1\.0, wanted .*from 0 to 1"):
         create_experiment(url, policy=policy, default_reward=-1.0, reward_after=10.0)
-    assert list_experiments(url) == []
+    assert Database(url).names() == []
     create_experiment(url, policy=policy, default_reward=0.5, reward_after=10.0)
 
 
@@ -251,7 +251,7 @@ def test_settings_that_are_no_settings(arguments, argument):
     url = make_url("memory")
     with pytest.raises(InvalidArgument, match=f"^{argument}: "):
         create_experiment(url, **arguments)
-    assert list_experiments(url) == []
+    assert Database(url).names() == []
 
 
 def test_what_is_recorded_of_the_settings(url):

@@ -12,7 +12,7 @@ import pytest
 
 import rolf
 from rolf.errors import DifferentExperiment, ExperimentError, InvalidArgument
-from rolf.experiments.database import list_experiments
+from rolf.experiments.database import Database
 from rolf.policies.rivals.ucb import UCB
 from rolf.testing.experiments import rows_of
 from rolf.testing.storage import FEATURES, create_experiment, current_state, folded_state, play
@@ -184,7 +184,7 @@ def test_a_class_that_cannot_be_imported_is_named(folder):
     assert "'user_policies:Wide', which cannot be imported here" in message
     assert "put the module user_policies on the path" in message
     assert message.endswith("(No module named 'user_policies')")
-    assert list_experiments(url) == ["one"]
+    assert Database(url).names() == ["one"]
 
 
 def test_a_class_of_a_script_is_found_by_that_script_only(folder):
@@ -231,7 +231,7 @@ def test_a_choice_that_changes_more_of_the_state_is_refused(url, policies):
     )
     with pytest.raises(InvalidArgument, match=words):
         create_experiment(url, policy=policies.Forgetful)
-    assert list_experiments(url) == []
+    assert Database(url).names() == []
 
 
 def test_a_class_that_has_become_unfit_is_refused(policies, monkeypatch):
@@ -252,7 +252,7 @@ def test_classes_that_nobody_can_import_are_refused():
     url = make_url("memory")
     with pytest.raises(InvalidArgument, match="at the top level of a module"):
         create_experiment(url, policy=Local)
-    assert list_experiments(url) == []
+    assert Database(url).names() == []
 
 
 class Callback(UCB):

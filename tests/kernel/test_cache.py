@@ -1,4 +1,5 @@
-"""Compiled code on disk: read only from where nobody else could have put it, and never damaged."""
+"""Compiled code on disk is read only from places no other user can write to, and never if
+damaged."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from numba.core import event
 
-from rolf.kernel import cache, compiled, store
+from rolf.kernel import compiled, disk_cache, folders
 from rolf.kernel.trust import owned, weakness
 from support.helpers import as_root
 
@@ -36,7 +37,7 @@ def own(tmp_path, monkeypatch):
     monkeypatch.delenv("ROLF_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    monkeypatch.setattr(store, "_warned", [])
+    monkeypatch.setattr(disk_cache, "_warned", [])
     (tmp_path / "temporary").mkdir()
     return tmp_path / "own" / "rolf"
 
@@ -75,11 +76,11 @@ class Poison:
 def trace(chosen, tmp_path):
     """A file that appears when what is now in the cache is loaded."""
     path = tmp_path / "trace"
-    store._write(code_in(chosen), pickle.dumps(Poison(path)))
+    disk_cache._write(code_in(chosen), pickle.dumps(Poison(path)))
     return path
 
 
-def test_code_is_loaded_if_nobody_else_could_have_written_it(chosen, trace):
+def test_code_is_loaded_if_no_other_user_can_write_it(chosen, trace):
     assert compiles()
     assert trace.exists()  # this is how poison would work
 
@@ -180,7 +181,7 @@ def umask(mask):
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
-def test_new_folders_and_files_are_nobody_elses_to_write(mask, own, tmp_path, monkeypatch):
+def test_no_other_user_can_write_new_folders_and_files(mask, own, tmp_path, monkeypatch):
     def modes(root):
         places = (root, folder_in(root), code_in(root))
         return [place.stat().st_mode & 0o777 for place in places]
@@ -307,17 +308,17 @@ def test_a_damaged_file_is_compiled_again(damage, chosen):
 def test_every_bit_is_checked(chosen):
     file = code_in(chosen)
     content = file.read_bytes()
-    assert store._read(file) is not None
+    assert disk_cache._read(file) is not None
     for place in (0, 31, 32, len(content) // 2, len(content) - 1):
         damaged = bytearray(content)
         damaged[place] ^= 1
         file.write_bytes(damaged)
-        assert store._read(file) is None
+        assert disk_cache._read(file) is None
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_file_with_something_else_is_compiled_again(wrong, chosen):
-    store._write(code_in(chosen), pickle.dumps(WRONG[wrong]))
+    disk_cache._write(code_in(chosen), pickle.dumps(WRONG[wrong]))
     assert compiles()
     assert not compiles()
 
@@ -342,6 +343,6 @@ def test_two_processes_that_compile_at_once_keep_both(tmp_path, monkeypatch):
 
 def test_folders_are_tried_in_order(tmp_path, monkeypatch):
     monkeypatch.setenv("ROLF_CACHE_DIR", str(tmp_path / "chosen"))
-    paths = [root.path for root in cache.roots()]
+    paths = [root.path for root in folders.roots()]
     temporary = tmp_path / "temporary" / f"rolf-{os.geteuid()}"
     assert paths == [tmp_path / "chosen", tmp_path / "own" / "rolf", temporary]

@@ -1,4 +1,4 @@
-"""Compiled code for a user whom nobody knows, and who has no home."""
+"""Compiled code for an unknown user without a home."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ print("asked")
 
 @as_root
 @pytest.mark.parametrize("place", ["the folder for temporary files", "nothing can be written"])
-def test_a_user_whom_nobody_knows_asks(place, tmp_path, public):
+def test_an_unknown_user_asks(place, tmp_path, public):
     """No HOME, and a user id without an entry: compiled in memory, if need be, with one word."""
     temporary = public / "temporary"
     temporary.mkdir()
@@ -61,7 +61,7 @@ def test_a_user_whom_nobody_knows_asks(place, tmp_path, public):
 
 
 @as_root
-def test_a_user_whom_nobody_knows_reads_what_root_compiled(tmp_path, public):
+def test_an_unknown_user_reads_what_root_compiled(tmp_path, public):
     """As in a container whose image was compiled by root and is read-only."""
     image = public / "image"
     environment = {"PYTHONPATH": os.pathsep.join(sys.path), "ROLF_CACHE_DIR": str(image)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from numba.core.codegen import JITCodeLibrary
 
-from rolf.kernel import borrowed, compiler, looped, shared
+from rolf.kernel import borrowed, compiler, folders, looped, shared
 from rolf.kernel.dispatch import activate, loop_of
 
 pytestmark = pytest.mark.compiled
@@ -92,7 +93,7 @@ def test_functions_of_a_user_hold_copies_of_loops():
 LOAD = """
 import logging, sys
 import numpy as np
-from rolf.kernel.store import compilations
+from rolf.kernel.disk_cache import compilations
 sys.path.insert(0, sys.argv[1])
 import own_loops
 print(own_loops.outer(np.array([2.0])), [each.split(",")[0] for each in compilations])
@@ -159,6 +160,47 @@ def test_borrowed_arrays_are_the_same_arrays():
     assert left.tolist() == [1000.0] * 3
     assert (sys.getrefcount(left), sys.getrefcount(right)) == owners
     assert borrowed(left) is left
+
+
+def returned_loans(source):
+    """Lines that return what is borrowed, or a part of it: Python would own nothing of it."""
+    for function in ast.walk(ast.parse(source)):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        loans = set()
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign) and (lent(node.value) or held(node.value) & loans):
+                for target in node.targets:
+                    loans |= {name.id for name in ast.walk(target) if isinstance(name, ast.Name)}
+            value = node.value if isinstance(node, ast.Return) else None
+            if value is not None and (lent(value) or held(value) & loans):
+                yield node.lineno
+
+
+def lent(tree):
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(isinstance(call.func, ast.Name) and call.func.id == "borrowed" for call in calls)
+
+
+def held(tree):
+    """The names that a value may be made of: classes hold their arguments, functions do not."""
+    if isinstance(tree, ast.Call) and not ast.unparse(tree.func)[:1].isupper():
+        return set()
+    own = {tree.id} if isinstance(tree, ast.Name) else set()
+    return own.union(*map(held, ast.iter_child_nodes(tree)))
+
+
+def test_nothing_that_is_borrowed_is_returned():
+    planted = "def f(a, b):\n    a, c = borrowed(a), 1\n    d = a.rows\n    return {}"
+    for value in ("a", "(1.0, a)", "a[0]", "Pair(b, d[1])", "borrowed(b)"):
+        assert [*returned_loans(planted.format(value))] == [4]
+    assert [*returned_loans(planted.format("Pair(b, matvec(a, b))"))] == []
+    borrowers = 0
+    for path in folders.files_of(folders.SOURCES):
+        source = path.read_text()
+        borrowers += "= borrowed(" in source
+        assert [*returned_loans(source)] == [], path
+    assert borrowers > 1
 
 
 def test_functions_of_a_user_can_still_be_called():

@@ -4,7 +4,6 @@ the class or module that has it, and by nothing else."""
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -24,8 +23,6 @@ ALLOWED = {
 }
 #: the one file that leans on Numba's internals, and says so
 NUMBA = "kernel/compiler.py"
-#: at most so many are left in a room
-LEFT = Counter({"testing": 1})
 
 
 def private(name: str) -> bool:
@@ -75,18 +72,15 @@ def _foreign(node: ast.AST, own: frozenset[str]) -> Iterator[str]:
         yield from _foreign(child, own)
 
 
-def foreign_by_room() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for path, tree in trees().items():
-        names = () if str(path) == NUMBA else foreign_names(tree)
-        found.setdefault(room(path), []).extend(f"{path}: {name}" for name in names)
-    return found
-
-
 @pytest.mark.parametrize("place", sorted({room(path) for path in trees()}))
 def test_no_private_name_of_another(place):
-    found = foreign_by_room()[place]
-    assert len(found) <= LEFT[place], "\n".join(found)
+    found = [
+        f"{path}: {name}"
+        for path, tree in trees().items()
+        if room(path) == place and path != NUMBA
+        for name in foreign_names(tree)
+    ]
+    assert not found, "\n".join(found)
 
 
 def test_foreign_names_are_found():

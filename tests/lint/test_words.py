@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 import pytest
 
@@ -16,19 +15,7 @@ ONLY_IN = {"line": "service", "visit": "service", "front": "service", "past": "e
 ALLOWED = {
     "log_odds": "the logit of a probability, as statisticians call it",
     "_legend_handles": "Matplotlib's word",
-    "RunMoments": "the moments of several runs, merged one by one",
-    "component_moments": "the first two moments of a distribution",
 }
-#: at most so many names are left in a room
-LEFT = Counter(
-    {
-        "estimators": 6,
-        "experiments": 5,
-        "paper": 2,
-        "sweeps": 1,
-        "theory.py": 1,
-    }
-)
 
 
 def refused() -> set[str]:
@@ -54,10 +41,10 @@ def refused_names() -> dict[str, dict[str, list[str]]]:
 @pytest.mark.parametrize("place", sorted({room(path) for path in trees()}))
 def test_no_name_has_a_refused_word(place):
     found = refused_names().get(place, {})
-    assert len(found) <= LEFT[place], found
+    assert not found
 
 
 def test_names_that_are_allowed_exist():
     names = {name for tree in trees().values() for name in defined_names(tree)}
-    assert set(ALLOWED) - names <= {"RunMoments"}
+    assert set(ALLOWED) <= names
     assert all((PACKAGE / place).exists() for place in ONLY_IN.values())

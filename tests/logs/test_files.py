@@ -263,7 +263,7 @@ def test_errors_of_the_command_are_one_line(tmp_path, extra, expected, monkeypat
 
 
 def test_replay_needs_no_probability(tmp_path):
-    """A log from elsewhere, and one of which only some probabilities are known."""
+    """A log from elsewhere, and one with only some probabilities."""
     log, arms = files(tmp_path)
     table = pandas.read_csv(log, dtype={"arm": str})
     with_chances = run(log, arms, "--policy", "ucb", "--estimator", "replay")

@@ -56,7 +56,7 @@ def test_rows_of_files_with_other_types_are_sorted_together(tmp_path, columns):
 
 
 def test_files_may_require_values_or_have_none(tmp_path):
-    """In one file no cell can be empty, and in another no reward has come."""
+    """One file has no empty cells, another no rewards."""
     strict = every_second(1)
     strict = strict.cast(pa.schema([each.with_nullable(False) for each in strict.schema]))
     empty = every_second(0, reward=pa.nulls(SIZE // 2))

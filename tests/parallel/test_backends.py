@@ -1,4 +1,4 @@
-"""Independent tasks on every backend: the same results, errors and promises."""
+"""Independent tasks on every backend: the same results, errors and guarantees."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_task_has_its_result_bit_for_bit(backend):
 
 
 @pytest.mark.parametrize("backend", PROCESSES)
-def test_what_a_notebook_defines_travels(backend):
+def test_functions_and_classes_of_a_notebook_can_be_sent(backend):
     factor = 3
 
     class Scaled:
@@ -69,7 +69,7 @@ def kill_once(task):
 
 
 @pytest.mark.parametrize("backend", PROCESSES)
-def test_a_task_whose_worker_is_killed_runs_again(backend, tmp_path):
+def test_a_task_whose_worker_is_killed_is_retried(backend, tmp_path):
     tasks = [(tmp_path, number) for number in range(30)]
     got = dict(completed(kill_once, tasks, backend=backend, jobs=2))
     assert (tmp_path / "killed").exists()
@@ -86,7 +86,7 @@ def always_kill(task):
 
 @pytest.mark.parametrize("backend", PROCESSES)
 def test_a_task_that_always_kills_its_worker_is_given_up(backend):
-    with pytest.raises(RolfError, match="workers died 4 times over the same task"):
+    with pytest.raises(RolfError, match="workers died 4 times running the same task"):
         list(completed(always_kill, range(8), backend=backend, jobs=2))
 
 
@@ -107,7 +107,7 @@ def fail(task):
 
 
 @pytest.mark.parametrize("backend", EVERYWHERE)
-def test_an_error_of_a_task_reaches_the_caller(backend):
+def test_an_error_in_a_task_reaches_the_caller(backend):
     with pytest.raises(InvalidArgument, match="task: got 2, wanted any other") as caught:
         list(completed(fail, range(5), backend=backend, jobs=2))
     if backend != "threads":
@@ -117,7 +117,7 @@ def test_an_error_of_a_task_reaches_the_caller(backend):
 
 
 @pytest.mark.parametrize("backend", EVERYWHERE)
-def test_closing_does_not_wait_for_the_tasks_that_run(backend):
+def test_closing_does_not_wait_for_running_tasks(backend):
     results = completed(time.sleep, [0.0, *[3.0] * 5], backend=backend, jobs=2)
     assert next(results) == (0, None)
     started = time.perf_counter()
@@ -127,7 +127,7 @@ def test_closing_does_not_wait_for_the_tasks_that_run(backend):
 
 
 @pytest.mark.parametrize("backend", PROCESSES)
-def test_what_cannot_be_pickled_is_named(backend):
+def test_an_error_names_what_cannot_be_pickled(backend):
     lock = threading.Lock()
     with pytest.raises(InvalidArgument, match=r"function: .* can be pickled"):
         list(completed(lambda x: lock, [1], backend=backend, jobs=2))
@@ -135,7 +135,7 @@ def test_what_cannot_be_pickled_is_named(backend):
         list(completed(abs, [1, lock], backend=backend, jobs=2))
 
 
-def test_what_a_worker_cannot_import_is_said(tmp_path, monkeypatch):
+def test_an_error_names_what_a_worker_cannot_import(tmp_path, monkeypatch):
     (tmp_path / "only_here.py").write_text("def double(x):\n    return 2 * x\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     import only_here
@@ -176,7 +176,7 @@ def test_libraries_have_one_thread_in_a_worker(backend):
         ({"backend": "ray", "address": 3}, "address"),
     ],
 )
-def test_bad_arguments_are_named_at_once(arguments, expected):
+def test_invalid_arguments_are_refused_immediately(arguments, expected):
     with pytest.raises(InvalidArgument, match=expected):
         completed(abs, [1], **arguments)
 
@@ -189,7 +189,7 @@ def test_a_missing_extra_is_named(backend, module, monkeypatch):
 
 
 @pytest.mark.parametrize("backend", CLUSTERS)
-def test_an_address_where_nobody_answers_is_an_error_soon(backend, monkeypatch):
+def test_an_address_without_a_server_is_an_error_soon(backend, monkeypatch):
     monkeypatch.setattr(clusters, "PATIENCE", 1.0)
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
@@ -200,13 +200,13 @@ def test_an_address_where_nobody_answers_is_an_error_soon(backend, monkeypatch):
         list(completed(abs, [1], backend=backend, address="nonsense"))
 
 
-def test_a_server_that_is_something_else_is_an_error_soon(monkeypatch):
+def test_an_unrelated_server_is_an_error_soon(monkeypatch):
     monkeypatch.setattr(clusters, "PATIENCE", 0.2)
     with pytest.raises(TimeoutError):
         clusters._soon(lambda: time.sleep(2.0))
 
 
-def test_an_interrupt_stops_at_once_and_leaves_no_process():
+def test_an_interrupt_stops_immediately_and_leaves_no_process():
     code = """
 import time, os
 from rolf.parallel import completed

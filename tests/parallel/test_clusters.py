@@ -1,4 +1,4 @@
-"""Clusters started by their own commands: the page about them runs, and workers are killed."""
+"""Clusters started as on the docs page: its code runs, and killed workers are survived."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORKERS = 3
 
 
 def commands(program):
-    """The commands of the page that start with a program, in its blocks and in its text."""
+    """The commands on the page that start with a program, in code blocks and in text."""
     return re.findall(rf"(?:^|`)({program} [^`\n]*)", PAGE, re.MULTILINE)
 
 
@@ -38,7 +38,7 @@ def free_port():
 
 @contextmanager
 def running(command, **env):
-    """A command that runs until the block ends, with the processes that it starts."""
+    """Run a command until the block ends, then end it with its child processes."""
     process = subprocess.Popen(
         [str(BIN / command.split()[0]), *command.split()[1:]],
         env={**os.environ, **env},
@@ -70,7 +70,7 @@ def wait_for(port, seconds=30.0):
 
 @pytest.fixture(scope="module")
 def dask_address():
-    """A scheduler and workers, as the page starts them."""
+    """A scheduler and workers, started as on the page."""
     port = free_port()
     scheduler, worker = commands("dask")
     with ExitStack() as stack:
@@ -158,7 +158,7 @@ def dask_cluster(dask_address):
 
 @pytest.fixture
 def ray_cluster():
-    """A Ray cluster of one machine, as the page starts it, with a token of its own."""
+    """A Ray cluster on one machine, started as on the page, with its own token."""
     port, env = free_port(), {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": uuid.uuid4().hex}
     start = commands("ray start --head")[0].replace("6379", str(port))
     quiet = "--block --num-cpus=3 --include-dashboard=false --disable-usage-stats"

@@ -40,7 +40,7 @@ def colour(labels, label, policies=()):
     return dict(zip(labels, line_styles(labels, policies), strict=True))[label][0]
 
 
-def test_a_policy_has_one_colour_whatever_plays_beside_it():
+def test_a_policy_has_the_same_colour_in_all_pictures():
     companies = [["RoLF-Bayes", "UCB(delta)"], ["UCB", "x", "RoLF-Bayes"], ["LinTS", "RoLF-Bayes"]]
     assert len({colour(labels, "RoLF-Bayes") for labels in companies}) == 1
     assert colour(["UCB(delta)"], "UCB(delta)") == colour(["RoLF-Bayes", "UCB"], "UCB")

@@ -269,7 +269,7 @@ def test_the_demo_changes_within_seconds():
     [
         (["--insecure-local", "--host", "0.0.0.0"], "--insecure-local is only for this machine"),
         (["--demo", "--host", "0.0.0.0"], "--insecure-local is only for this machine"),
-        (["--demo", "--storage", "sqlite:///x.db"], "--demo has a database of its own"),
+        (["--demo", "--storage", "sqlite:///x.db"], "--demo uses its own"),
         (["--storage", "postgresql://me:secret@127.0.0.1:1/x"], "cannot be reached"),
         (["--storage", "memory://"], "keeps no API keys"),
         (["--storage", "mysql://me:secret@x"], "sqlite:///file.db"),

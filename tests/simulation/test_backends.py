@@ -28,7 +28,7 @@ def clusters_end():
 
 
 class Slow:
-    """A user's policy in plain Python; says in which process it plays."""
+    """A user's policy in plain Python that records which process it plays in."""
 
     def __init__(self, features, *, folder=None, seed=None):
         self.arms, self.rng = len(features), np.random.default_rng(seed)
@@ -70,7 +70,7 @@ def test_a_policy_in_python_uses_several_processes(backend, tmp_path):
 
 @pytest.mark.parametrize("backend", ["local", *CLUSTERS])
 def test_a_script_plays_its_own_policy(backend, tmp_path):
-    """A class of __main__, and one of a module beside the script."""
+    """One class from __main__, one from a module beside the script."""
     (tmp_path / "beside.py").write_text(
         "class First:\n"
         "    def __init__(self, features): pass\n"
@@ -102,7 +102,7 @@ def test_a_script_plays_its_own_policy(backend, tmp_path):
     assert done.stdout.strip() == "same", done.stderr
 
 
-def test_a_policy_that_cannot_travel_is_played_here():
+def test_a_policy_that_cannot_be_pickled_is_played_here():
     class Held(Slow):
         lock = threading.Lock()
 
@@ -132,7 +132,7 @@ def test_backends_of_the_command_line(name, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("points", [1, 7, 150, [150], [3, 70, 71], np.array([1, 2, 149])])
-def test_regret_at_chosen_rounds_is_that_of_all_rounds(points, expected, monkeypatch):
+def test_regret_at_chosen_rounds_equals_the_full_curve(points, expected, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK", 32)
     result = rolf.simulate(
         PLAN, FAMILY, rounds=150, runs=6, seed=4, points=points, backend="threads"
@@ -194,7 +194,7 @@ def test_bad_points_are_named(points):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_horizon():
-    """Ten million rounds at 30 arms: 80 MB of regret that are never held."""
+    """Ten million rounds at 30 arms: 80 MB of regret that is never held in memory."""
     code = """
 import re, rolf
 def peak():  # ru_maxrss starts with what the parent had
@@ -218,7 +218,7 @@ print(play(100_000), play(10_000_000))
 def test_processes_that_start_together_compile_once(tmp_path):
     code = """
 import rolf
-from rolf.kernel.store import compilations
+from rolf.kernel.disk_cache import compilations
 result = rolf.simulate({"u": "ucb"}, rolf.environments.paper(), rounds=50, runs=1, seed=0)
 print(len(compilations), result.regret[0, 0, -1])
 """

@@ -65,7 +65,7 @@ def test_parquet_round_trip(result, tmp_path):
     assert back.labels == result.labels
     assert (back.regret == result.regret).all()
     assert back.config == result.config
-    table = pq.read_table(path)  # plain rows for others
+    table = pq.read_table(path)  # plain rows for other programs
     assert table.column_names == ["policy", "run", "regret"]
     assert table.num_rows == 21
     assert table["regret"][8].as_py() == result.regret[1, 1].tolist()

@@ -1,4 +1,4 @@
-"""Simulation: one result for any number of workers, compiled or not, ours or a user's."""
+"""Simulation: one result for any number of workers, compiled or not, also with users' policies."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_compiled_or_not(result):
     assert (plain.regret == result.regret[:, :2]).all()
 
 
-def test_a_policy_plays_the_same_whoever_else_plays(result):
+def test_a_policy_plays_the_same_beside_any_other_policies(result):
     alone = rolf.simulate({"lints": "lints"}, FAMILY, rounds=120, runs=4, seed=3)
     assert (alone["lints"] == result["lints"]).all()
 
@@ -87,7 +87,7 @@ def test_ask_and_tell_make_the_very_same_decisions(name, result):
 
 
 class Round:
-    """A user's policy: arms in turn. ``ask`` returns a plain number."""
+    """A user's policy that plays arms in turn; ``ask`` returns a plain number."""
 
     def __init__(self, features, step=1):
         self.arms, self.step, self.turn, self.seen = len(features), step, -1, []
@@ -119,7 +119,7 @@ class Subclassed(rolf.UCB):
 
 
 class Demanding(rolf.UCB):
-    """One whose constructor wants an option."""
+    """A policy whose constructor requires an option."""
 
     def __init__(self, features, *, expected, seed=None):
         super().__init__(features, scale=expected, seed=seed)
@@ -148,7 +148,7 @@ def test_a_users_subclass_is_compiled(result):
     assert (ours["ucb"] == result["ucb"]).all()
 
 
-def test_a_users_subclass_is_played_as_it_is():
+def test_a_subclass_that_overrides_ask_is_played_through_ask():
     class Zero(rolf.UCB):
         def ask(self, n=None, **kwargs):
             return super().ask(available=[0], **kwargs)
@@ -214,7 +214,7 @@ def test_a_progress_bar_is_shown_when_asked_for(capsys):
 
 
 @pytest.mark.parametrize("options", [{"exploration": 500}, {"exploration": "theory"}])
-def test_exploration_longer_than_the_horizon_is_said(options):
+def test_exploration_beyond_the_horizon_is_a_warning(options):
     with pytest.warns(rolf.RolfWarning, match="the horizon is 100"):
         out = rolf.simulate({"r": ("rolf-ridge", options)}, FAMILY, rounds=100, runs=1, seed=0)
     assert out.regret[0, 0, -1] > 0
@@ -351,7 +351,7 @@ print("numba" in sys.modules)
     assert python(code).stdout.strip() == "False"
 
 
-def test_compiled_code_is_kept_between_processes_and_said_to_be_made(tmp_path):
+def test_compiled_code_is_kept_between_processes_and_compiling_is_logged(tmp_path):
     code = """
 import rolf
 rolf.simulate({"u": "ucb"}, rolf.environments.paper(), rounds=5, runs=1, seed=0)

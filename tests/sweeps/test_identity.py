@@ -1,4 +1,4 @@
-"""Sweeps and simulations play the code that is in the user's files, or refuse."""
+"""Sweeps and simulations play the code now in the user's files, or refuse to play."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CLUSTERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("dask", "ray
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of modules that are imported as in a process of its own."""
+    """A folder of modules, imported as in a new process."""
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
     forget()
@@ -49,7 +49,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def forget():
-    """As if Python had been started again."""
+    """Forget imported modules, as if Python had been restarted."""
     for name in list(sys.modules):
         if name.partition(".")[0] in ("fixed", "settings", "unused"):
             del sys.modules[name]
@@ -61,7 +61,7 @@ def write(folder, arm, code=DIRECTLY):
     path = folder / "fixed.py"
     path.write_text(code.format(arm=arm))
     (folder / "settings.py").write_text(f"ARM = {arm}\n")
-    for each in (path, folder / "settings.py"):  # Python tells sources apart by the second
+    for each in (path, folder / "settings.py"):  # Python compares source times by the second
         os.utime(each, (1e9 + arm, 1e9 + arm))
 
 
@@ -74,14 +74,14 @@ def sweep(folder, policy="fixed:Fixed", **options):
 
 @pytest.mark.parametrize("code", [DIRECTLY, FROM_ELSEWHERE, BY_VALUE, LAZILY])
 @pytest.mark.parametrize("backend", ["local", *CLUSTERS])
-def test_workers_that_live_on_play_the_code_of_today(folder, backend, code):
+def test_running_workers_play_the_current_code(folder, backend, code):
     for arm, regret in ((0, 1.0), (2, 0.0), (1, 0.5)):
         write(folder, arm, code)
         forget()
         assert sweep(folder, backend=backend, jobs=2) == (regret, 1)
 
 
-def test_a_simulation_plays_what_was_reloaded(folder):
+def test_a_simulation_plays_a_reloaded_module(folder):
     problem = rolf.environments.Problem(PROBLEM["features"], PROBLEM["means"])
     write(folder, 0)
     fixed = importlib.import_module("fixed")
@@ -103,7 +103,7 @@ def test_code_that_was_edited_but_not_reloaded_is_refused(folder):
     with pytest.raises(rolf.RolfError, match=r"another version of the module fixed.*reload it"):
         rolf.simulate({"f": old}, problem, rounds=10, runs=4, seed=0, jobs=2)
     importlib.reload(sys.modules["fixed"])
-    with pytest.raises(rolf.RolfError, match="has been imported anew"):
+    with pytest.raises(rolf.RolfError, match="has been reloaded since"):
         sweep(folder, old)
     assert sweep(folder) == (0.0, 1)
 
@@ -127,12 +127,12 @@ def test_a_worker_with_another_rolf_is_refused(monkeypatch):
 def test_a_worker_with_another_numpy_is_refused(tmp_path, monkeypatch):
     others = {**versions(), "numpy": "0.1"}
     monkeypatch.setattr("rolf.sweeps.run.versions", lambda: others)
-    with pytest.raises(rolf.RolfError, match=f"other versions.*: numpy {np.__version__}, not 0.1"):
+    with pytest.raises(rolf.RolfError, match=f"versions differ.*: numpy {np.__version__}, not 0.1"):
         sweep(tmp_path, "ucb1")
 
 
 def test_modules_of_the_caller_are_left_alone(folder):
-    """A single job of this machine is done by the caller itself."""
+    """With one job, the calling process does the work itself."""
     write(folder, 0)
     fixed = importlib.import_module("fixed")
     before = list(sys.path), sys.modules["sweeps.test_run"]
@@ -143,7 +143,7 @@ def test_modules_of_the_caller_are_left_alone(folder):
     assert (sys.path, sys.modules["sweeps.test_run"]) == before
 
 
-def test_modules_of_packages_are_nobodys(folder):
+def test_modules_of_installed_packages_are_not_the_users(folder):
     write(folder, 0)
     importlib.import_module("fixed")
     names = sources.imported().keys()
@@ -151,11 +151,11 @@ def test_modules_of_packages_are_nobodys(folder):
     assert not {"rolf", "rolf.errors", "numpy", "json", "__main__"} & names
 
 
-# --- what is stored is known by its source ---
+# --- results are stored by the source that produced them ---
 
 
 @pytest.mark.parametrize("code", [FROM_ELSEWHERE, BY_VALUE, LAZILY])
-def test_only_edits_of_code_that_is_used_matter(folder, code):
+def test_only_edits_of_used_code_matter(folder, code):
     write(folder, 0, code)
     (folder / "unused.py").write_text("")
     played = []

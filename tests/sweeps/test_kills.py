@@ -1,4 +1,4 @@
-"""Sweeps that are killed, sweeps on workers, and sweeps that do not fit in memory."""
+"""Sweeps that are killed, run on workers, or do not fit in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sweeps.test_run import PROBLEM, InTurn, files, run
 
 pytestmark = pytest.mark.slow
 
-#: 30 tasks of some hundredths of a second
+#: 30 tasks of a few hundredths of a second each
 LONG = {
     "rounds": 20_000,
     "runs": 50,
@@ -44,7 +44,7 @@ LinUCB = "linucb"
 
 
 def check_all(folder):
-    """How many runs are there; every file can be read."""
+    """Check that every file can be read; return the number of runs."""
     store, count = SweepStore(folder), 0
     for cell in store.read_plan().cells:
         for block in store.blocks(cell.key):
@@ -96,7 +96,7 @@ def wait_for_files(folder, count):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_the_command_is_stopped_and_goes_on(tmp_path, number):
+def test_an_interrupted_command_can_be_resumed(tmp_path, number):
     config, folder = tmp_path / "plan.toml", tmp_path / "out"
     config.write_text(TOML)
     errors = tmp_path / "errors"

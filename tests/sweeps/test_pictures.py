@@ -57,8 +57,8 @@ def test_regret_against_an_option_of_a_policy(sweep):
     assert level[0].get_color() == sweep.plot().axes[0].lines[2].get_color()
 
 
-def test_regret_against_values_that_are_no_numbers(tmp_path):
-    """Lists, nothing at all, and truth values: what stands in a grid stands on the axis."""
+def test_regret_against_values_other_than_numbers(tmp_path):
+    """Lists, None and booleans: every value of the grid appears on the axis."""
     made = "sweeps.test_run:InTurn"
     grid = {"start": [2, 0, 1], "turns": [None, [1, [2]], [1, 2], True, 0.5, float("inf")]}
     policies = {"turn": {"policy": "sweeps.test_pictures:Idle", "grid": grid}, "other": made}
@@ -90,7 +90,7 @@ def test_values_of_all_sizes_are_told_apart(tmp_path, values, scale):
 
 
 def test_long_titles_of_panels_do_not_run_into_each_other(tmp_path):
-    name = "a problem, with a long name that says all there is to be said of it, and then some more"
+    name = "a problem with a long name that describes it in full, and adds a few more words to that"
     config = {**CONFIG, "problems": {name: CONFIG["problems"]["paper"]}}
     figure = run(config, tmp_path)[0].plot(facet=["problem", "noise"])
     figure.draw_without_rendering()
@@ -126,7 +126,7 @@ def test_facets_and_choices(sweep):
     [
         ({"x": "nose"}, "x: got 'nose', wanted one of round, problem, noise, policy, scale"),
         ({"facet": "nose"}, "facet: got 'nose'"),
-        ({"facet": []}, "also tell apart noise"),
+        ({"facet": []}, "also separate noise"),
         ({"where": {"noise": 3}}, "where"),
         ({"where": {"nose": 3}}, "where: got 'nose'"),
         ({"round": 7}, "round"),
@@ -169,7 +169,7 @@ def test_the_commands(tmp_path):
     options = (path, "--out", out)
     shown = invoke("sweep", *options, "--dry-run")
     assert shown.exit_code == 0
-    assert "6 cells, 18 runs, of which 0 are done; 6 tasks to do" in shown.output
+    assert "6 cells, 18 runs, 0 done; 6 tasks to do" in shown.output
     assert not out.exists()
     done = invoke("sweep", *options, "--backend", "threads", "--jobs", 1)
     assert done.exit_code == 0, done.output
@@ -178,7 +178,7 @@ def test_the_commands(tmp_path):
     assert len(pandas.read_csv(out / "summary.csv")) == 6
     assert set(pandas.read_csv(out / "comparison.csv").columns) >= {"behind", "low", "high", "tied"}
     again = invoke("sweep", *options, "--dry-run")
-    assert "of which 18 are done; 0 tasks to do" in again.output
+    assert "18 done; 0 tasks to do" in again.output
     picture = tmp_path / "x.svg"
     words = ("plot", out, "--x", "scale", "--where", "noise=0.5", "--out", picture)
     assert invoke(*words).exit_code == 0

@@ -1,4 +1,4 @@
-"""What a sweep has found: statistics part by part, and the best setting."""
+"""Results of a sweep: statistics part by part, and the best setting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sweeps.test_run import CONFIG, PROBLEM, changed, run
 
 
 def made_up(folder, regret, *, seed=0, block=7, cells=None, points=None):
-    """A sweep whose cells have this regret (cells, runs, points), without playing."""
+    """A sweep whose cells have this regret (cells, runs, points), without playing it."""
     store = SweepStore(folder)
     count, runs, width = regret.shape
     cells = cells or [cell(f"p{index}") for index in range(count)]
@@ -43,7 +43,7 @@ def cell(policy, noise=0.1, **options):
 # --- statistics ---
 
 
-def test_moments_of_parts_are_those_of_the_whole():
+def test_moments_of_parts_equal_moments_of_the_whole():
     rng = np.random.default_rng(0)
     values = 1e9 + rng.standard_normal((1000, 4)) @ rng.standard_normal((4, 4))
     plain, paired = RunMoments(4), RunMoments(4, products=True)
@@ -73,7 +73,7 @@ def test_quantiles_of_few_runs_are_exact(runs):
         assert (collector.statistics().quantile(share) == expected).all()
 
 
-def test_quantiles_of_many_runs_have_nearly_the_rank_asked_for():
+def test_quantiles_of_many_runs_have_nearly_the_requested_rank():
     values = np.random.default_rng(0).random((200_000, 1))
     collector = Collector(np.array([1]))
     for part in np.array_split(values, 37):
@@ -82,7 +82,7 @@ def test_quantiles_of_many_runs_have_nearly_the_rank_asked_for():
         assert abs(collector.statistics().quantile(share)[0] - share) < 0.005
 
 
-def test_summary_is_what_numpy_says(tmp_path, monkeypatch):
+def test_summary_agrees_with_numpy(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "WINDOW", 30)  # ten runs at a time
     regret = np.random.default_rng(0).random((2, 64, 3)).cumsum(axis=2)
     sweep = made_up(tmp_path, regret)
@@ -119,7 +119,7 @@ def test_numbers_do_not_depend_on_the_files(tmp_path, monkeypatch):
 def test_the_best_of_many_settings_needs_the_memory_of_few(tmp_path):
     regret = np.random.default_rng(0).random((40, 5000, 20))  # 31 MiB
     sweep = made_up(tmp_path, regret, block=2500)
-    sweep.compare()  # whatever is loaded once
+    sweep.compare()  # so that one-time loading is not measured
     tracemalloc.start()
     rows = sweep.compare()
     peak = tracemalloc.get_traced_memory()[1] / 2**20
@@ -128,7 +128,7 @@ def test_the_best_of_many_settings_needs_the_memory_of_few(tmp_path):
     assert peak < 15
 
 
-def test_settings_are_compared_in_parts_that_get_smaller_with_their_number(tmp_path, monkeypatch):
+def test_more_settings_are_compared_in_smaller_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "WINDOW", 40)
     regret = np.random.default_rng(0).random((4, 64, 5))
     sweep = made_up(tmp_path, regret)
@@ -147,7 +147,7 @@ def counted(add, sizes):
     return added
 
 
-def test_a_sweep_that_was_stopped_is_read_as_far_as_it_got(tmp_path):
+def test_an_unfinished_sweep_can_be_read(tmp_path):
     sweep, _ = run(changed(runs=4), tmp_path)
     assert repr(sweep) == "<Sweep small: 6 cells, 4 runs each, 40 rounds>"
     assert "of" not in str(sweep.summary())
@@ -156,7 +156,7 @@ def test_a_sweep_that_was_stopped_is_read_as_far_as_it_got(tmp_path):
     missing[0].unlink()
     there = rolf.load_sweep(tmp_path)
     assert sorted(row["runs"] for row in there.summary()) == [4, 9, 9, 9, 9, 9]
-    assert sorted({row["runs"] for row in there.compare()}) == [4, 9]  # runs that all have
+    assert sorted({row["runs"] for row in there.compare()}) == [4, 9]  # runs that all settings have
     for path in missing[0].parent.glob("*"):
         path.unlink()
     empty = rolf.load_sweep(tmp_path)
@@ -173,12 +173,12 @@ def test_a_sweep_that_was_stopped_is_read_as_far_as_it_got(tmp_path):
     assert len(sweep.cells) == 6
 
 
-def test_one_is_not_many(tmp_path):
+def test_singular_and_plural(tmp_path):
     one = changed(runs=1, rounds=1, points=1, problems={"p": PROBLEM}, policies={"a": "ucb1"})
-    assert str(plan_sweep(one, tmp_path)) == "1 cell, 1 run, of which 0 are done; 1 task to do"
+    assert str(plan_sweep(one, tmp_path)) == "1 cell, 1 run, 0 done; 1 task to do"
     sweep, _ = run(one, tmp_path)
     assert repr(sweep) == "<Sweep small: 1 cell, 1 run each, 1 round>"
-    assert str(plan_sweep(one, tmp_path)) == "1 cell, 1 run, of which 1 is done; 0 tasks to do"
+    assert str(plan_sweep(one, tmp_path)) == "1 cell, 1 run, 1 done; 0 tasks to do"
 
 
 def test_many_rounds_are_thinned(tmp_path):
@@ -215,7 +215,7 @@ def test_tables(tmp_path):
         sweep.select(nose=1)
 
 
-def test_names_that_problem_and_policy_share_are_told_apart(tmp_path):
+def test_names_shared_by_problem_and_policy_get_a_prefix(tmp_path):
     policies = {"LinUCB": {"policy": "linucb", "setting": "tuned", "grid": {"noise": [0.1, 1.0]}}}
     sweep, _ = run(changed(policies=policies), tmp_path)
     assert list(sweep.summary()[0])[:4] == ["problem", "problem.noise", "policy", "policy.noise"]
@@ -227,8 +227,8 @@ def test_names_that_problem_and_policy_share_are_told_apart(tmp_path):
     assert len(axes[0].containers) == 1
 
 
-def test_what_is_no_sweep(tmp_path):
-    with pytest.raises(rolf.RolfError, match=r"no folder of rolf sweep \(no sweep.json\)"):
+def test_folders_without_a_valid_sweep(tmp_path):
+    with pytest.raises(rolf.RolfError, match=r"not a folder of rolf sweep \(no sweep.json\)"):
         rolf.load_sweep(tmp_path)
     for text, expected in [
         ("{", "damaged"),
@@ -245,7 +245,7 @@ def test_what_is_no_sweep(tmp_path):
 
 
 def coverage(draw, truth, runs, repeats=2000):
-    """In how many repetitions all intervals hold, the truly best is tied, and some are not."""
+    """Count repetitions in which all intervals hold, the truly best is tied, some are not tied."""
     rng = np.random.default_rng(0)
     behind = truth - truth.min()
     held = tied = told = 0
@@ -272,7 +272,7 @@ def skewed(rng, shape):
 @pytest.mark.parametrize("draw", [shared_noise, skewed])
 @pytest.mark.parametrize("gap", [0.0, 0.5, 3.0])
 def test_all_intervals_hold_at_once(draw, gap):
-    """In 95% of the repetitions, whatever the best is: within three standard errors of that."""
+    """They hold in 95% of the repetitions (within three standard errors), whichever is best."""
     truth = gap * np.array([1.0, 0.0, 1.0, 1.2, 2.0, 0.2])
     held, tied, told = coverage(draw, truth, runs=40)
     assert held > 0.95 - 3 * (0.05 * 0.95 / 2000) ** 0.5
@@ -282,7 +282,7 @@ def test_all_intervals_hold_at_once(draw, gap):
 
 
 def test_intervals_are_not_wider_than_they_must_be():
-    """If the best is obvious, only comparisons with it count: 5, not 15."""
+    """If the best is obvious, only the 5 comparisons with it count, not all 15."""
     truth = np.array([0.0, 9.0, 9.0, 9.0, 9.0, 9.0])
     held, _, told = coverage(lambda rng, shape: rng.standard_normal(shape), truth, runs=40)
     assert 0.94 < held < 0.975

@@ -1,4 +1,4 @@
-"""Sweeps: what is played, what is kept, and what is played again."""
+"""Sweeps: which runs are played, kept and played again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def changed(**changes):
 
 
 def run(config, folder, **options):
-    """The sweep, and what was played for it."""
+    """Run a sweep; return it with the tasks it played."""
     played = []
     options.setdefault("backend", "threads")
     return rolf.sweep(config, folder, progress=played.append, **options), played
@@ -47,7 +47,7 @@ def files(folder):
 
 
 class InTurn:
-    """A policy that is not one of rolf's."""
+    """A user's policy that plays arms in turn."""
 
     def __init__(self, features, start=0):
         self.arms, self.turn = len(features), start - 1
@@ -60,7 +60,7 @@ class InTurn:
         pass
 
 
-# --- what is played ---
+# --- playing ---
 
 
 def test_a_cell_is_what_simulate_plays_bit_for_bit(tmp_path):
@@ -110,7 +110,7 @@ def test_points_are_spread_evenly_up_to_the_last_round(tmp_path):
     assert plan_sweep(config, tmp_path).plan.points == list(range(2, 41, 2))
 
 
-def test_tasks_are_of_some_size_and_not_too_many(tmp_path):
+def test_tasks_are_neither_tiny_nor_too_many(tmp_path):
     plan = plan_sweep(changed(rounds=1200, runs=200), tmp_path).plan
     assert plan.block == 83
     assert plan._replace(runs=10**7).block == 10**4
@@ -141,7 +141,7 @@ def policies(label="UCB1", **options):
         ({"seed": -1}, "config: seed"),
         ({"seed": 1, "seeds": [1]}, "either seed or seeds"),
         ({"seeds": []}, "config: seeds"),
-        ({"seeds": [1, 1]}, "different seeds"),
+        ({"seeds": [1, 1]}, "distinct seeds"),
         ({"points": [50]}, "config: points: got 50"),
         ({"points": "some"}, "config: points"),
         ({"points": 0}, "config: points"),
@@ -154,7 +154,7 @@ def policies(label="UCB1", **options):
         (problems(grid={"noise": []}), "config: problems.paper.grid.noise"),
         (problems(grid={"noise": 0.1}), "config: problems.paper.grid.noise"),
         (problems(grid=[1]), "config: problems.paper.grid"),
-        (problems(grid={"noise": [0.1, 0.1]}), "different values"),
+        (problems(grid={"noise": [0.1, 0.1]}), "distinct values"),
         (problems(grid={"noise": [np.ones(2), np.zeros(2)]}), "grid.noise.* wanted plain data"),
         (problems(grid={"arms": [3, 5]}), "not both"),
         (problems(grid={"legs": [3, 5]}), "legs"),
@@ -186,14 +186,14 @@ def test_all_mistakes_are_reported_at_once(tmp_path):
         assert part in text
 
 
-def test_what_is_no_configuration():
+def test_invalid_configurations():
     with pytest.raises(rolf.RolfError, match="config"):
         rolf.sweep(3, "out")
     with pytest.raises(rolf.RolfError, match="cannot be read"):
         rolf.sweep("nowhere.toml", "out")
 
 
-def test_a_list_that_is_one_value_is_no_grid(tmp_path):
+def test_a_list_outside_a_grid_is_one_value(tmp_path):
     spelled = {"family": "problem", "features": [[1.0], [2.0]], "means": [0.1, 0.2]}
     two = {**spelled, "grid": {"means": [[0.3, 0.2], [0.2, 0.1]]}}
     del two["means"]
@@ -205,10 +205,10 @@ def test_a_list_that_is_one_value_is_no_grid(tmp_path):
     ]
 
 
-# --- what is kept ---
+# --- keeping ---
 
 
-def test_what_is_finished_is_not_played_again(tmp_path):
+def test_finished_runs_are_not_played_again(tmp_path):
     _, played = run(CONFIG, tmp_path)
     assert len(played) == 6
     before = files(tmp_path)
@@ -243,7 +243,7 @@ def test_after_a_change_only_what_changed_is_played(tmp_path, changes, expected)
     assert run(CONFIG, tmp_path)[1] == []
 
 
-def test_more_runs_are_added_to_those_there_are(tmp_path):
+def test_more_runs_are_added_to_the_existing_ones(tmp_path):
     run(CONFIG, tmp_path / "grown")
     grown, _ = run(changed(runs=8), tmp_path / "grown")
     direct, _ = run(changed(runs=8), tmp_path / "direct")
@@ -272,22 +272,22 @@ def swap(path):
 @pytest.mark.parametrize(
     "damage", [truncate, flip, swap, lambda path: path.write_bytes(b""), Path.unlink]
 )
-def test_what_is_damaged_is_played_again(tmp_path, damage):
+def test_damaged_files_are_played_again(tmp_path, damage):
     run(CONFIG, tmp_path)
     before = files(tmp_path)
     victim = sorted(before)[2]
     damage(victim)
     if victim.exists():
         sweep = rolf.load_sweep(tmp_path)
-        with pytest.raises(rolf.RolfError, match=f"{victim.name}.*is damaged.*computes it again"):
+        with pytest.raises(rolf.RolfError, match=f"{victim.name}.*is damaged.*plays these runs"):
             sweep.summary()
     _, played = run(CONFIG, tmp_path)
     assert len(played) == 1
     assert files(tmp_path) == before
 
 
-def test_no_damaged_byte_is_passed_over(tmp_path):
-    """Some of those in the footer end the process that lets PyArrow read them."""
+def test_every_damaged_byte_is_noticed(tmp_path):
+    """Damage in the footer can crash a process that reads the file with PyArrow."""
     store, block = SweepStore(tmp_path), Block(0, 0, 3)
     store.write("cell", block, np.ones((3, 2)))
     (path,) = files(tmp_path)
@@ -301,7 +301,7 @@ def test_no_damaged_byte_is_passed_over(tmp_path):
             store.read("cell", block, 2)
 
 
-def test_runs_that_several_files_hold_are_not_missing(tmp_path):
+def test_runs_held_by_several_files_are_not_missing(tmp_path):
     plan, _, missing = plan_sweep(changed(runs=40), tmp_path)
     store, regret = SweepStore(tmp_path), np.zeros((30, 2))
     for first, runs in ((0, 30), (5, 10), (33, 2)):
@@ -311,7 +311,7 @@ def test_runs_that_several_files_hold_are_not_missing(tmp_path):
     assert len(missing) == len(plan.cells)
 
 
-def test_what_killed_processes_left_is_deleted(tmp_path):
+def test_leftovers_of_killed_processes_are_deleted(tmp_path):
     run(CONFIG, tmp_path)
     folder = next(tmp_path.rglob("*.parquet")).parent
     old, new = folder / f"x{PART}", folder / f"y{PART}"
@@ -351,14 +351,14 @@ def test_a_full_disk_is_a_clear_error(tmp_path):
     words = [sys.executable, "-c", FULL, str(tmp_path), str(Path(__file__).parents[1])]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert "cannot be written (File too large)" in done.stdout
-    assert "goes on from there" in done.stdout
+    assert "resumes from there" in done.stdout
     assert not list(tmp_path.rglob("*.parquet"))
     assert not list(tmp_path.rglob(f"*{PART}"))
 
 
-def test_a_folder_that_cannot_be_written_to(tmp_path):
+def test_an_unwritable_folder(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(rolf.RolfError, match=r"out: got .*file/x.* a folder to write to"):
+    with pytest.raises(rolf.RolfError, match=r"out: got .*file/x.* a writable folder"):
         run(CONFIG, tmp_path / "file" / "x")
 
 
@@ -370,12 +370,10 @@ class Breaks(InTurn):
 
 
 @pytest.mark.parametrize("backend", ["threads", "local"])
-def test_an_error_of_a_policy_says_where(tmp_path, backend):
+def test_an_error_in_a_policy_names_cell_and_run(tmp_path, backend):
     config = changed(seeds=[7], policies={"mine": {"policy": Breaks, "grid": {"start": [2, 1]}}})
     config["problems"] = {"paper": {**PROBLEM, "grid": {"noise": [0.5]}}}
-    wanted = (
-        r"mine, start=. on paper, noise=0.5 \(seed 7, run 0\) has failed: ZeroDivisionError: by"
-    )
+    wanted = r"mine, start=. on paper, noise=0.5 \(seed 7, run 0\) failed: ZeroDivisionError: by"
     with pytest.raises(rolf.RolfError, match=wanted + r" accident \(test_run.py:\d+\)") as caught:
         run(config, tmp_path, backend=backend, jobs=1)
     assert "by accident" in str(caught.value.__cause__)

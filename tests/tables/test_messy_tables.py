@@ -1,4 +1,4 @@
-"""Tables as they come: an export of 60 products from a German Excel, and whatever else happens."""
+"""Messy tables: an export of 60 products from a German Excel, and other cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import rolf
 from rolf.arms.reading import read_arms
 from rolf.cli import app
 from rolf.errors import InvalidArgument, InvalidTable, RolfWarning
-from rolf.experiments.database import list_experiments
+from rolf.experiments.database import Database
 from rolf.tables.recipe import Recipe
 from rolf.testing.experiments import roster_of
 
@@ -83,9 +83,9 @@ def quietly(source, **options):
 # --- the export of an analyst --------------------------------------------------------------------
 
 NOTES = [
-    "is not UTF-8; read as Latin-1, in the form that Windows writes",
-    "EAN: left out, as it is different for every arm, as an id is",
-    "Marke: 38 categories for 60 arms; the 30 of a single arm are put together as other",
+    "not UTF-8; read as Windows-1252",
+    "EAN: left out: different for every arm, like an id",
+    "Marke: 38 categories for 60 arms; the 30 of a single arm are grouped as other",
     "Preis: 3 of 60 cells are empty, in rows 6, 19, 42; read as 33.99 €, the median, and marked by "
     "the column Preis=missing",
     "Farbe: 2 of 60 cells are empty, in rows 10, 23; read as a category, missing",
@@ -119,7 +119,7 @@ def test_what_was_done_is_shown(products, url):
     lines = invoke("arms", url, "x").stdout.splitlines()
     described = lines[lines.index(next(line for line in lines if line.startswith("column"))) :]
     shown = {line.split()[0]: " ".join(line.split()[1:]) for line in described}
-    assert shown["EAN"] == "left out: it is different for every arm, as an id is"
+    assert shown["EAN"] == "left out: different for every arm, like an id"
     words = "numbers in € with a decimal comma; 3 missing, read as 33.99 € and marked by"
     assert shown["Preis"] == f"{words} Preis=missing"
     assert shown["Einführung"] == "dates, as days since 2024-01-01"
@@ -205,7 +205,7 @@ def test_missing_cells_can_be_refused(products, url):
         "€ in every row",
         "  Farbe: nothing in rows 10, 23; wanted a category in every row",
     ]
-    assert list_experiments(url) == []
+    assert Database(url).names() == []
     with pytest.raises(InvalidTable):
         rolf.open_experiment(url, "x", features=products, missing="error")
     with pytest.raises(InvalidArgument, match="missing: got 'no'"):

@@ -1,1 +1,1 @@
-"""The table of arms: one class, the only check of its shape, and reading it from files."""
+"""The table of arms: its class, the check of its shape, and readers for files and DataFrames."""

@@ -1,4 +1,4 @@
-"""Read tables of arms from files and DataFrames, however their columns are written."""
+"""Read tables of arms from files and DataFrames, in whatever form their columns come."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rolf.tables.raw import (
 from rolf.tables.recipe import Recipe
 from rolf.text import listed
 
-#: the part of a column that does not follow from others is larger than this, or rounding errors
+#: a column is implied by others if no more than this share of it is independent of them
 TINY = 1e-9
 
 
@@ -37,7 +37,7 @@ class Reading:
 
     arms: Arms
     recipe: Recipe
-    left_out: list[str] = field(default_factory=list)  # zeros and ones that follow from others
+    left_out: list[str] = field(default_factory=list)  # zeros and ones implied by others
     notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -50,22 +50,22 @@ class Reading:
         if numbers:
             parts.append(f"numbers: {listed(numbers)}")
         if texts:
-            parts.append(f"text, with how many categories: {listed(texts)}")
+            parts.append(f"text, with the number of categories: {listed(texts)}")
         lines = ["; ".join(parts)]
         if self.left_out:
-            lines.append(f"left out, as it follows from other columns: {listed(self.left_out)}")
+            lines.append(f"left out, implied by other columns: {listed(self.left_out)}")
         words = self.recipe.describe(self.arms.columns)
         lines += [f"{each.name}: {words[each.name]}" for each in columns if not _plain(each)]
         return "\n".join(lines)
 
     def warn(self, stacklevel: int = 3) -> None:
-        """Give the notes as warnings."""
+        """Issue the notes as warnings."""
         for note in self.notes:
             warnings.warn(note, RolfWarning, stacklevel=stacklevel)
 
 
 def _plain(column: Any) -> bool:
-    """Whether there is nothing to say about a column: numbers as they are, or a few categories."""
+    """Whether a column needs no explanation: plain numbers, or a few categories."""
     if isinstance(column, Category):
         return not column.rare and not column.missing
     return isinstance(column, Number) and column == Number(column.name, column.fill)
@@ -74,20 +74,19 @@ def _plain(column: Any) -> bool:
 def read_arms(source: Any, *, missing: str = "impute") -> Arms:
     """Read a table of arms, one row per arm: a CSV or Parquet file, or a DataFrame.
 
-    In a file the arms are named by the column ``arm``, ``item_id`` or ``id``, else by the index
-    that pandas wrote, else by the first column. In a DataFrame they are named by its index, or by
-    such a column, or one of ids, if the index only counts the rows.
+    In a file, arms are named by the column ``arm``, ``item_id`` or ``id``, else by the index that
+    pandas wrote, else by the first column. In a DataFrame they are named by its index or, if that
+    merely counts the rows, by one of these columns or a column of ids.
 
     Numbers may have a decimal comma, a currency or a percent sign; dates become days. A column of
-    text becomes one column of zeros and ones per category, without those that follow from the
-    columns before them. What was done to each column is kept in ``recipe``; whatever you should
-    know about it is a warning.
+    text becomes one column of zeros and ones per category, without columns that are implied by
+    earlier ones. ``recipe`` records how each column was read; warnings say what you should know.
 
     Args:
-        source: the path of a file, a DataFrame of pandas or polars, or a list of rows, each a dict
-            by column.
-        missing: "impute": a missing number is read as the median of its column and marked by a
-            column of its own, and missing text is a category. "error": both are refused.
+        source: the path of a file, a pandas or polars DataFrame, or a list of rows, each a dict by
+            column.
+        missing: "impute" reads a missing number as the median of its column and marks it in an
+            extra column; missing text becomes a category. "error" refuses both.
     """
     reading = understand(source, missing=missing)
     reading.warn(stacklevel=3)
@@ -95,7 +94,7 @@ def read_arms(source: Any, *, missing: str = "impute") -> Arms:
 
 
 def understand(source: Any, *, missing: str = "impute") -> Reading:
-    """Read a table of arms and report how, without warnings."""
+    """Read a table of arms and report how it was read, without warnings."""
     refuse = one_of("missing", missing, "impute", "error") == "error"
     raw = read_raw(source)
     recipe = Recipe.fit(raw, refuse=refuse)
@@ -112,8 +111,8 @@ def understand(source: Any, *, missing: str = "impute") -> Reading:
 
 
 def _independent(columns: Columns, own: set[str]) -> tuple[Columns, list[str]]:
-    """The user's ``own`` columns, and those of zeros and ones that do not follow from the columns
-    before them; and the names of the others."""
+    """Split columns into those to keep, and the names of the others: columns of zeros and ones that
+    earlier columns imply. The user's ``own`` columns are always kept."""
     kept: Columns = {}
     left_out = []
     basis = np.empty((next(iter(columns.values())).size, 0))
@@ -134,8 +133,7 @@ def _independent(columns: Columns, own: set[str]) -> tuple[Columns, list[str]]:
 def read_rows(source: Any, like: Arms) -> Arms:
     """Read rows for an existing table of arms: its columns, in its order.
 
-    Columns are read by the recipe of that table. If its columns have no names, the order of the
-    columns counts.
+    Columns are read by that table's recipe, or in order if its columns have no names.
     """
     rows, notes = rows_and_notes(source, like)
     for note in notes:
@@ -144,7 +142,7 @@ def read_rows(source: Any, like: Arms) -> Arms:
 
 
 def rows_and_notes(source: Any, like: Arms) -> tuple[Arms, list[str]]:
-    """What ``read_rows`` reads, and what it warns of."""
+    """What ``read_rows`` reads, and its warnings as text."""
     if not like.named:
         raw = read_raw(source, features=())
         return Arms(_by_order(raw, like), raw.labels), raw.report.notes
@@ -169,8 +167,8 @@ def _by_order(raw: RawTable, like: Arms) -> Any:
 
 
 def is_table(features: Any) -> bool:
-    """Whether ``read_arms`` must read it: a file, rows by column, or a DataFrame with more than
-    numbers in it, or with names of arms."""
+    """Whether this needs ``read_arms``: a file, a list of dicts, or a DataFrame that holds more
+    than numbers or names its arms."""
     if isinstance(features, str | Path):
         return True
     if isinstance(features, list) and features and isinstance(features[0], dict):
@@ -189,19 +187,19 @@ def is_table(features: Any) -> bool:
 
 
 def needs_recipe(features: Any, like: Arms) -> bool:
-    """Whether ``read_rows`` must read rows for an existing table of arms."""
+    """Whether rows for an existing table of arms need ``read_rows``."""
     return is_table(features) or (like.recipe is not None and is_frame(features))
 
 
 def _numeric(dtype: Any) -> bool:
-    """Whether a type of pandas or polars is one of numbers."""
+    """Whether a pandas or polars type is numeric."""
     if hasattr(dtype, "kind"):
         return dtype.kind in "biuf"
     return dtype.is_numeric() or str(dtype) == "Boolean"
 
 
 def _lacks_numbers(frame: Any, odd: Sequence[bool]) -> bool:
-    """Whether numbers are missing in a DataFrame."""
+    """Whether a DataFrame has missing numbers."""
     if hasattr(frame, "isna"):
         return bool(frame.isna().to_numpy().any())
     columns = [frame[name] for name, other in zip(frame.columns, odd, strict=True) if not other]

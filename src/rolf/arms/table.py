@@ -27,10 +27,11 @@ def number_table(
     rows: int | None = None,
     columns: int | None = None,
 ) -> FloatArray:
-    """A copy of a (K, d) table of finite numbers, optionally of this many rows or columns.
+    """A copy of a (K, d) table of finite numbers, optionally with a required number of rows or
+    columns.
 
-    The only place where features are checked: those of a policy, an augmentation or a problem,
-    of a round, of past rounds, and of arms that are added later.
+    All features are checked here: of policies, augmentations and problems, of rounds and histories,
+    and of arms added later.
     """
     try:
         table = np.array(values, dtype=np.float64, order="C")
@@ -69,7 +70,7 @@ def arm_features(values: Any) -> FloatArray:
 class Arms:
     """The arms of a policy: features (K, d), and the user's names for them.
 
-    ``recipe`` says how they were read from a table that holds more than numbers.
+    ``recipe`` says how they were read, if their table holds more than numbers.
     """
 
     def __init__(
@@ -95,8 +96,8 @@ class Arms:
 
     @classmethod
     def read(cls, features: Any) -> Arms:
-        """At least two arms: an array, a nested list, a DataFrame whose index names them, or
-        whatever ``read_arms`` reads."""
+        """At least two arms, from an array, a nested list, a DataFrame whose index names them, or
+        anything that ``read_arms`` reads."""
         from rolf.arms.reading import is_table, read_arms
 
         if isinstance(features, Arms):
@@ -110,12 +111,12 @@ class Arms:
         return cls(table, labels, getattr(features, "columns", None) if labels else None)
 
     def with_rows(self, features: FloatArray, labels: Sequence[Any]) -> Arms:
-        """Other arms in a table like this one."""
+        """A table of other arms with these columns."""
         names, columns = (labels, self.columns) if self.named else (None, None)
         return Arms(features, names, columns, self.recipe)
 
     def position(self, label: Any, argument: str = "arm") -> int:
-        """The position of an arm with this label."""
+        """The position of the arm with this label."""
         try:
             if not isinstance(label, bool):
                 return self._positions[label]
@@ -125,12 +126,12 @@ class Arms:
             raise InvalidArgument(argument, label, f"one of {known}") from None
 
     def positions(self, labels: Sequence[Any], argument: str = "arms") -> IntArray:
-        """The positions of the arms of a history, in its order."""
+        """The positions of these arms, in this order, with repetitions."""
         listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
         return np.array([self.position(label, argument) for label in listed], dtype=np.int64)
 
     def subset(self, available: Iterable[Any]) -> IntArray:
-        """The ascending positions of some arms: a list of arms, or K booleans."""
+        """The positions, ascending, of some arms, given as a list of arms or as K booleans."""
         if isinstance(available, str) or not isinstance(available, Iterable):
             raise InvalidArgument("available", available, "a list of arms")
         listed = available.tolist() if hasattr(available, "tolist") else list(available)
@@ -162,7 +163,7 @@ class Arms:
         return number_table(features, rows=self.count, columns=len(self.columns))
 
     def _in_order(self, rows: Arms) -> FloatArray:
-        """The features of all arms, read from a table in which names may be text."""
+        """The features of all arms, read from a table that may contain text."""
         places = {str(label): place for place, label in enumerate(rows.labels)}
         if places.keys() != {str(label) for label in self.labels}:
             raise InvalidArgument("features", rows.labels, "rows that name all arms")
@@ -176,8 +177,8 @@ class Arms:
         return frame[[columns[each] for each in self.columns]]
 
     def labelled(self, values: FloatArray, columns: Sequence[str] | None = None) -> Any:
-        """Values per arm as the user sees them: an array, or if the arms have names a Series,
-        or a DataFrame if there are columns."""
+        """Values per arm as the user sees them: an array; for named arms a Series, or a DataFrame
+        if there are columns."""
         if not self.named:
             return values
         require("pandas", "a table of named arms")
@@ -189,7 +190,7 @@ class Arms:
 
 
 def check_names(labels: Iterable[Any], argument: str = "features") -> None:
-    """Raise if an arm has a name that cannot be kept: neither text nor a finite number."""
+    """Raise if an arm's name cannot be stored, being neither text nor a finite number."""
     for label in labels:
         good = isinstance(label, str | int | float) and not isinstance(label, bool)
         good = good and is_text(str(label))

@@ -1,4 +1,4 @@
-"""The command line: parsing and printing only, one file per group of commands."""
+"""The command line: only parsing and printing, one file per group of commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rolf.errors import RolfError
 __all__ = ["app", "main"]
 
 INTERRUPTED = 130  # the exit code into which typer turns Ctrl-C
-#: commands that can be continued, and how
+#: commands that can be resumed, and how
 RESUMING = {
     "reproduce": "; rolf reproduce --resume continues",
     "sweep": "; the same command continues",
@@ -68,9 +68,9 @@ def root(
 
 
 def main() -> None:
-    """Run the command line; rolf's own errors are one line, not a traceback."""
+    """Run the command line; print rolf's own errors as one line instead of a traceback."""
     if "" not in sys.path:
-        # For policies in the working directory; last, so that no file there hides a module.
+        # for policies in the working directory; last, so that no file there shadows a module
         sys.path.append("")
     try:
         with log_shown():

@@ -54,14 +54,14 @@ def arms(
         ),
     ] = None,
     columns: Annotated[
-        bool, typer.Option("--columns", help="Show only what was done to each column of the table.")
+        bool, typer.Option("--columns", help="Show only how each column of the table was read.")
     ] = False,
     as_json: JSON = False,
 ) -> None:
-    """Show the arms with their features; or add, update, retire and restore arms, in this order.
+    """Show arms and their features; or add, update, retire and restore arms, in this order.
 
-    The tables look like the one for rolf new, and are read in the same way. Each of the four
-    steps is done completely or not at all.
+    Tables have the same form as for rolf new. Each of the four steps is done completely or not at
+    all.
     """
     with open_existing(url, name) as experiment:
         with warnings_as_notes():
@@ -102,7 +102,7 @@ def arms(
 
 
 def _show_columns(arms: Arms, as_json: bool) -> None:
-    """What was done to each column of the table that the arms were read from."""
+    """Show how each column of the table of arms was read."""
     recipe = arms.recipe
     described = {} if recipe is None else recipe.describe(arms.columns)
     if as_json:
@@ -120,7 +120,7 @@ def _change(
     retire: list[str],
     restore: list[str],
 ) -> Iterator[str]:
-    """Change the arms step by step and report each step; both tables are read before the first."""
+    """Change the arms step by step, reporting each step; read both tables before the first."""
     from rolf.arms.reading import read_rows
 
     known = open_roster(experiment).arms
@@ -145,21 +145,21 @@ def _change(
 
 
 def _named_additions(rows: Arms, roster: Roster) -> Arms:
-    """New arms with labels like those of the experiment: text, numbers, or none."""
+    """New arms, labelled like the existing ones: with text, with numbers, or not at all."""
     arms = roster.arms
     taken = {str(label) for label in arms.labels}
     if repeated := [label for label in rows.labels if label in taken]:
-        raise InvalidArgument("--add", repeated, "arms that are new")
+        raise InvalidArgument("--add", repeated, "new arms")
     additions = roster.relabelled(rows)
     if additions.named and not arms.named:
         positions = ", ".join(str(arms.count + place) for place in range(rows.count))
-        expected = f"{positions}: the arms of this experiment have no names"
+        expected = f"{positions}, since the arms of this experiment have no names"
         raise InvalidArgument("--add", rows.labels, expected)
     return additions
 
 
 def _describe(arms: Arms, features: list[float]) -> str:
-    """The features of an arm as text; of columns that stand for categories, only the arm's own."""
+    """The features of an arm as text; of the columns of a category, only the arm's own."""
     if not arms.named:
         return ", ".join(map(format_number, features))
     dummies = {column for column in arms.columns if "=" in column}

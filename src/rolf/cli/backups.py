@@ -44,10 +44,10 @@ def delete(
     url: URL,
     name: NAME,
     confirm: Annotated[
-        str | None, typer.Option(help="The name once more; asked for by default.")
+        str | None, typer.Option(help="The name again, to confirm; prompted for by default.")
     ] = None,
 ) -> None:
-    """Delete an experiment with all its decisions and rewards, even one that is damaged."""
+    """Delete an experiment with all its decisions and rewards, even if it is damaged."""
     from rolf.experiments.database import Database
 
     if confirm is None:
@@ -63,7 +63,7 @@ def backup(
     names: NAMES = None,
     as_json: JSON = False,
 ) -> None:
-    """Write the experiments of a database to a file, while they are in use."""
+    """Back up the experiments of a database to a file, even while they are in use."""
     from rolf.experiments.database import Database
 
     _report("written", str(to), Database(url).backup(to, names), as_json)
@@ -71,20 +71,20 @@ def backup(
 
 @commands.command()
 def restore(
-    backup: Annotated[Path, typer.Argument(help="A file that rolf backup has written.")],
+    backup: Annotated[Path, typer.Argument(help="A file written by rolf backup.")],
     url: URL,
     names: NAMES = None,
     policy: Annotated[
         str | None,
         typer.Option(
-            help=f"Go on under another policy, which learns the whole log. {POLICY}. By default as "
-            "in the backup."
+            help=f"Continue with another policy, which learns from the whole log. {POLICY}. By "
+            "default the policy in the backup."
         ),
     ] = None,
     options: OPTIONS = None,
     as_json: JSON = False,
 ) -> None:
-    """Put the experiments of a backup into a database; decisions keep their ids."""
+    """Restore the experiments of a backup to a database; decisions keep their ids."""
     from rolf.experiments.database import Database
 
     with errors_name_options("policy", "options"):

@@ -1,4 +1,4 @@
-"""What the commands share: arguments, and how input is read and output printed."""
+"""Shared by the commands: arguments, reading of input, printing of output."""
 
 from __future__ import annotations
 
@@ -33,48 +33,48 @@ LOG_FEATURES = Annotated[
 MISSING = Annotated[
     str,
     typer.Option(
-        help="Cells that are missing in the table of arms: impute (and mark) them, or error."
+        help="What to do with missing cells in the table of arms: impute (and mark them) or error."
     ),
 ]
-PLOT = Annotated[Path | None, typer.Option(help="Draw the result, too: a .png, .svg or .pdf file.")]
+PLOT = Annotated[Path | None, typer.Option(help="Also plot the result: a .png, .svg or .pdf file.")]
 FEATURES = typer.Option(
-    help="Table of the arms, CSV or Parquet: one row per arm, with its name and its features."
+    help="Table of the arms, CSV or Parquet: one row per arm, with its name and features."
 )
 OPTIONS = Annotated[
-    str | None, typer.Option(help='The policy\'s options, as JSON: {"width": 2.0}.')
+    str | None, typer.Option(help='Options of the policy, as JSON: {"width": 2.0}.')
 ]
-SEED = Annotated[int | None, typer.Option(min=0, help="Seed of all random draws.")]
+SEED = Annotated[int | None, typer.Option(min=0, help="Seed for all random draws.")]
 DEFAULT_REWARD = Annotated[
-    float | None, typer.Option(help="The reward of a decision that is never told one.")
+    float | None, typer.Option(help="Reward of decisions that never get one.")
 ]
 REWARD_AFTER = Annotated[
-    float | None, typer.Option(help="Seconds until a decision gets the default reward.")
+    float | None, typer.Option(help="Seconds after which a decision gets the default reward.")
 ]
-JOBS = Annotated[int | None, typer.Option(min=1, help="Workers; all cores by default.")]
+JOBS = Annotated[int | None, typer.Option(min=1, help="Number of workers; by default all cores.")]
 BACKEND = Annotated[
-    str, typer.Option(help="Where runs are played: local, threads, dask or ray; same numbers.")
+    str, typer.Option(help="Where to run: local, threads, dask or ray; the numbers are the same.")
 ]
 ADDRESS = Annotated[
     str | None,
-    typer.Option(help="Address of a Dask scheduler or a Ray cluster; default: start one here."),
+    typer.Option(help="Address of a Dask scheduler or Ray cluster; by default one starts here."),
 ]
-#: how a policy is named on the command line, for help texts
-POLICY = "A policy: its name in the catalogue, an entry point, or package.module:Class"
+#: how to name a policy on the command line, for help texts
+POLICY = "A policy: catalogue name, entry point, or package.module:Class"
 
 
 # --- input ---
 
 
 def open_existing(url: str, name: str) -> Experiment:
-    """Open an experiment that exists; the error for an unknown name lists the known ones."""
-    from rolf.experiments.database import list_experiments, open_experiment
+    """Open an existing experiment; the error for an unknown name lists the known ones."""
+    from rolf.experiments.database import Database, open_experiment
 
     try:
         return open_experiment(url, name)
     except UnknownExperiment:
-        known = list_experiments(url)
+        known = Database(url).names()
         there = f"there are {listed(known, 20)}" if known else "this database has none"
-        raise UnknownExperiment(f"no experiment is called {name!r}; {there}") from None
+        raise UnknownExperiment(f"no experiment named {name!r}; {there}") from None
 
 
 def open_roster(experiment: Experiment) -> Roster:
@@ -84,7 +84,7 @@ def open_roster(experiment: Experiment) -> Roster:
 
 
 def read_json(option: str, text: str) -> Any:
-    """What is given as JSON."""
+    """Parse the JSON value of an option."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -92,7 +92,7 @@ def read_json(option: str, text: str) -> Any:
 
 
 def read_options(text: str | None) -> dict[str, Any] | None:
-    """The JSON object given as --options."""
+    """Parse the JSON object of --options."""
     if text is None:
         return None
     options = read_json("--options", text)
@@ -103,9 +103,9 @@ def read_options(text: str | None) -> dict[str, Any] | None:
 
 @contextmanager
 def errors_name_options(*arguments: str, **options: str) -> Iterator[None]:
-    """Let errors about these arguments of the library name the options that set them.
+    """Make errors about these library arguments name the options that set them.
 
-    ``options``: those that are not called like their arguments.
+    ``options``: options whose name differs from the argument's.
     """
     try:
         yield
@@ -117,7 +117,7 @@ def errors_name_options(*arguments: str, **options: str) -> Iterator[None]:
 
 
 def find_labels(names: Sequence[str], arms: Arms, option: str) -> list[Any]:
-    """The labels of arms, which are always text on the command line but may be numbers."""
+    """The labels of arms by their text; on the command line even numbers are text."""
     labels = {str(label): label for label in arms.labels}
     for name in names:
         if name not in labels:
@@ -126,9 +126,9 @@ def find_labels(names: Sequence[str], arms: Arms, option: str) -> list[Any]:
 
 
 def split_names(values: Sequence[str], arms: Arms) -> list[str]:
-    """Names of arms in an option: each value is a name, or several, separated by commas.
+    """Names of arms in an option: each value is one name, or several separated by commas.
 
-    Where a name itself holds a comma, it is quoted as in CSV, or a value of its own.
+    A name that contains a comma is quoted as in CSV, or is the only one in its value.
     """
     known = {str(label) for label in arms.labels}
     names = []
@@ -142,7 +142,7 @@ def split_names(values: Sequence[str], arms: Arms) -> list[str]:
 
 
 def join_names(names: Iterable[Any]) -> str:
-    """Names in a line, as ``split_names`` reads them."""
+    """Names on one line, in the format ``split_names`` reads."""
     return ", ".join(
         '"' + name.replace('"', '""') + '"' if {*name} & {*',"'} else name
         for name in map(str, names)
@@ -154,7 +154,7 @@ def join_names(names: Iterable[Any]) -> str:
 
 @contextmanager
 def log_shown() -> Iterator[None]:
-    """Show what rolf logs, such as what is being compiled, on standard error."""
+    """Show rolf's log messages on standard error, for instance what is being compiled."""
     logger, handler = logging.getLogger("rolf"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("rolf: %(message)s"))
     level = logger.level
@@ -169,7 +169,7 @@ def log_shown() -> Iterator[None]:
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Print rolf's warnings as notes on standard error, apart from output for programs."""
+    """Print rolf's warnings as notes on standard error, to keep standard output clean."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", RolfWarning)
         show_other = warnings.showwarning
@@ -191,9 +191,9 @@ def make_table(
     text: Sequence[str] = (),
     title: str | None = None,
 ) -> Table:
-    """A table whose cells are printed as they are.
+    """A table whose cells are printed verbatim.
 
-    The first column and those named in ``text`` are aligned on the left, numbers on the right.
+    The first column and the columns in ``text`` are left-aligned, the others right-aligned.
     """
     from rich.table import Table
     from rich.text import Text
@@ -209,7 +209,7 @@ def make_table(
 
 
 def print_table(table: Table) -> None:
-    """Print a table, as wide as the screen is."""
+    """Print a table, as wide as the screen."""
     from rich.console import Console
 
     Console().print(table)
@@ -225,7 +225,7 @@ def print_json(data: Any) -> None:
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM does what Ctrl-C does."""
+    """Treat SIGTERM like Ctrl-C."""
     import signal
 
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -236,11 +236,11 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 def writable_folder(folder: Path) -> Path:
-    """Create the folder for the output if needed, before anything is computed."""
+    """Create the output folder if needed, before anything is computed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise InvalidArgument("--out", str(folder), f"a folder to write to ({error})") from None
+        raise InvalidArgument("--out", str(folder), f"a writable folder ({error})") from None
     return folder

@@ -33,17 +33,17 @@ def diagnose(
     ],
     features: LOG_FEATURES,
     arm: Annotated[
-        str | None, typer.Option(help="The column of the log that holds arms; 'arm' by default.")
+        str | None, typer.Option(help="Column of the log with the arms; 'arm' by default.")
     ] = None,
     reward: Annotated[
         str | None,
-        typer.Option(help="The column of the log that holds rewards; 'reward' by default."),
+        typer.Option(help="Column of the log with the rewards; 'reward' by default."),
     ] = None,
     probability: Annotated[
         str | None,
         typer.Option(
-            help="The column with the probability of each choice; 'probability' if there is one. "
-            "Where it shows that arms were chosen at random, there are tests as well."
+            help="Column with the probability of each choice; 'probability' if it exists. If it "
+            "shows that arms were chosen at random, tests are shown as well."
         ),
     ] = None,
     randomised: Annotated[
@@ -51,7 +51,7 @@ def diagnose(
     ] = False,
     level: Annotated[
         float,
-        typer.Option(help="Level of the interval; a verdict must be as probable."),
+        typer.Option(help="Level of the interval, and probability required for a verdict."),
     ] = 0.95,
     missing: MISSING = "impute",
     as_json: JSON = False,
@@ -60,9 +60,9 @@ def diagnose(
     address: ADDRESS = None,
     jobs: JOBS = None,
 ) -> None:
-    """Do my features explain the rewards? Rows without a reward are left out.
+    """Check whether your features explain the rewards. Rows without a reward are left out.
 
-    The answer holds for logs of any policy. Rewards of 0 and 1 are taken for clicks.
+    The answer holds for logs of any policy. Rewards of 0 and 1 are treated as clicks.
     """
     from rolf.arms.reading import read_arms
     from rolf.diagnosis.diagnose import diagnose as find_out

@@ -52,7 +52,7 @@ def new(
     options: OPTIONS = None,
     context: Annotated[
         str | None,
-        typer.Option(help="Names of the entries of a context for every ask, separated by commas."),
+        typer.Option(help="Names of the entries of each ask's context, separated by commas."),
     ] = None,
     seed: SEED = None,
     default_reward: DEFAULT_REWARD = None,
@@ -99,26 +99,26 @@ def ask(
     available: Annotated[
         list[str] | None,
         typer.Option(
-            help="Choose among these arms; else all. Separated by commas, or one at a time; names "
-            "with commas in quotes: '\"red, large\",blue'."
+            help="Choose among these arms only; all by default. Separate them by commas or repeat "
+            "the option; quote names that contain commas: '\"red, large\",blue'."
         ),
     ] = None,
     features: Annotated[
-        Path | None, typer.Option(help="Features of this round, for policies that need them.")
+        Path | None, typer.Option(help="Features for this round, for policies that need them.")
     ] = None,
     context: Annotated[
-        str | None, typer.Option(help='Context of this round, as JSON: {"age": 0.3}.')
+        str | None, typer.Option(help='Context for this round, as JSON: {"age": 0.3}.')
     ] = None,
     distinct: Annotated[
-        bool, typer.Option("--distinct", help="A slate: as many different arms.")
+        bool, typer.Option("--distinct", help="A slate: -n different arms.")
     ] = False,
     key: Annotated[
         str | None,
-        typer.Option(help="An idempotency key: asking again with it gives the same decisions."),
+        typer.Option(help="Idempotency key: asking again with the same key repeats the decisions."),
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Decide which arm to play next; the decision is stored before it is printed."""
+    """Choose the next arm; the decision is stored before it is printed."""
     round_context = None if context is None else read_json("--context", context)
     with open_existing(url, name) as experiment:
         arms = open_roster(experiment).arms
@@ -159,7 +159,7 @@ def tell(
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Record the reward of a decision, or all rewards in a CSV file, all or none."""
+    """Record the reward of a decision, or all the rewards in a CSV file, all or none."""
     if id is not None and id.startswith("--"):
         raise typer.BadParameter(f"no such option: {id}")
     if (table is None) == (id is None or reward is None):
@@ -180,7 +180,7 @@ def tell(
 
 @commands.command()
 def pause(url: URL, name: NAME) -> None:
-    """Make no more decisions until the experiment is resumed; rewards can still be told."""
+    """Make no more decisions until the experiment is resumed; rewards are still accepted."""
     with open_existing(url, name) as experiment:
         experiment.pause()
     typer.echo(f"paused: {name}")
@@ -188,7 +188,7 @@ def pause(url: URL, name: NAME) -> None:
 
 @commands.command()
 def resume(url: URL, name: NAME) -> None:
-    """Make decisions again after a pause."""
+    """Resume making decisions after a pause."""
     with open_existing(url, name) as experiment:
         experiment.resume()
     typer.echo(f"resumed: {name}")
@@ -198,21 +198,21 @@ def resume(url: URL, name: NAME) -> None:
 def status(
     url: URL,
     name: NAME,
-    top: Annotated[int | None, typer.Option(min=1, help="Only the best arms, so many.")] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="Show only the best TOP arms.")] = None,
     control: Annotated[
         str | None,
-        typer.Option(help="The arm to compare with; an equal share of all arms by default."),
+        typer.Option(help="Arm to compare with; by default an equal share of all arms."),
     ] = None,
     timeline: Annotated[
         bool, typer.Option("--timeline", help="Show rewards over time, from the whole log.")
     ] = False,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw arms and rewards over time: a .png, .svg or .pdf file."),
+        typer.Option(help="Plot arms and rewards over time: a .png, .svg or .pdf file."),
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Show an experiment: what it earned, its arms, and each arm's chance of being best."""
+    """Show an experiment: what it earned, and each arm with its probability of being best."""
     from rolf.experiments.status import text as status_text
 
     with open_existing(url, name) as experiment:
@@ -242,7 +242,7 @@ def status(
 
 
 def _tell_file(experiment: Experiment, path: Path) -> int:
-    """Tell the rewards in a file; an error about a decision names its line."""
+    """Tell the rewards in a file; errors about a decision name its line."""
     rewards = _read_rewards(path)
     try:
         experiment.tell_many(rewards.values())
@@ -254,7 +254,7 @@ def _tell_file(experiment: Experiment, path: Path) -> int:
 
 
 def _read_rewards(path: Path) -> dict[int, tuple[str, float]]:
-    """Ids and rewards in a file, by the numbers of their rows."""
+    """Ids and rewards in a file, by line number."""
     from rolf.tables.cells import written_numbers
     from rolf.tables.csv import read_cells
 

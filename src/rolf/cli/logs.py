@@ -1,4 +1,4 @@
-"""Commands for logs: export them, learn from them, and correct what is in them."""
+"""Commands for logs: export them, learn from them, and correct rewards."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ def import_file(
     log: Annotated[
         Path,
         typer.Argument(
-            help="Past rounds, one per row: CSV, Parquet, or a folder of Parquet files."
+            help="Past decisions, one per row: CSV, Parquet, or a folder of Parquet files."
         ),
     ],
-    arm: Annotated[str, typer.Option(help="The column with the arm of each round.")] = "arm",
-    reward: Annotated[str, typer.Option(help="The column with its reward.")] = "reward",
+    arm: Annotated[str, typer.Option(help="Column with the arms.")] = "arm",
+    reward: Annotated[str, typer.Option(help="Column with the rewards.")] = "reward",
     source: Annotated[
         str | None,
-        typer.Option(help="A name for these rounds, which are learned once; by default the file."),
+        typer.Option(help="Name of these rounds, which are learned once; by default the file."),
     ] = None,
     skip_unknown: Annotated[
-        bool, typer.Option("--skip-unknown", help="Leave out rows of arms that are unknown.")
+        bool, typer.Option("--skip-unknown", help="Leave out rows of unknown arms.")
     ] = False,
     features: Annotated[Path | None, FEATURES] = None,
     policy: Annotated[str | None, typer.Option(help=f"{POLICY}, for a new experiment.")] = None,
@@ -80,8 +80,8 @@ def import_file(
 ) -> None:
     """Learn from a table of past decisions and their rewards.
 
-    An experiment that exists learns from it, or, with --features, a new one that is created. The
-    same file is learned once, all of it or nothing.
+    An existing experiment learns from it or, with --features, a new one is created. The same file
+    is learned only once, completely or not at all.
     """
     from rolf.arms.reading import read_arms
 
@@ -103,7 +103,7 @@ def import_file(
     if as_json:
         print_json({"imported": name, **done._asdict(), "history": history})
         return
-    new = f"{done.learned} learned" if done.learned else "nothing new, it was imported before"
+    new = f"{done.learned} learned" if done.learned else "nothing new, already imported"
     typer.echo(f"imported: {log}, {done.rows} rows, {new}; {history} rounds of history in {name}")
     if done.pending:
         typer.echo(f"left out: {counted(done.pending, 'row')} without a reward")
@@ -123,10 +123,10 @@ def _learn(
     settings: dict[str, Any],
     **options: Any,
 ) -> tuple[Experiment, Learned]:
-    """Learn from a file; a new experiment is only created if the file can be learned."""
-    from rolf.experiments.database import create_from_file, list_experiments, open_experiment
+    """Learn from a file; create a new experiment only if the file can be learned."""
+    from rolf.experiments.database import Database, create_from_file, open_experiment
 
-    if arms is not None and name not in list_experiments(url):
+    if arms is not None and name not in Database(url).names():
         return create_from_file(url, name, log, arm, reward, features=arms, **settings, **options)
     if arms is None:
         open_existing(url, name).close()  # raises an error that lists the known ones
@@ -142,12 +142,12 @@ def _learn(
 def correct(
     url: URL,
     name: NAME,
-    id: Annotated[str, typer.Argument(help="The decision.")],
-    reward: Annotated[float, typer.Argument(help="The right reward.")],
-    reason: Annotated[str, typer.Option(help="Why the reward that was told is wrong.")],
+    id: Annotated[str, typer.Argument(help="The id of the decision.")],
+    reward: Annotated[float, typer.Argument(help="The correct reward.")],
+    reason: Annotated[str, typer.Option(help="Why the recorded reward is wrong.")],
     as_json: JSON = False,
 ) -> None:
-    """Correct the reward of a decision; the log keeps both, and the reason."""
+    """Correct the reward of a decision; the log keeps both rewards and the reason."""
     with open_existing(url, name) as experiment:
         experiment.correct(id, reward, reason)
     if as_json:

@@ -19,10 +19,10 @@ def reproduce(
         "out"
     ),
     figure: Annotated[
-        list[str] | None, typer.Option(help="Only this figure; may be given several times.")
+        list[str] | None, typer.Option(help="Only this figure; may be repeated.")
     ] = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs of every panel.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Horizon of every panel.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs per panel.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Horizon of each panel.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
     jobs: JOBS = None,
     backend: BACKEND = "local",
@@ -32,7 +32,7 @@ def reproduce(
         str,
         typer.Option(help="Around the curves: quantiles, or deviation (one, as in the paper)."),
     ] = "quantiles",
-    resume: Annotated[bool, typer.Option("--resume", help="Keep panels already done.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Keep finished panels.")] = False,
 ) -> None:
     """Reproduce the paper: every figure, every number, and report.html."""
     for module in ("pyarrow", "matplotlib", "scipy"):
@@ -52,4 +52,4 @@ def reproduce(
         resume=resume,
         band=band,
     )
-    typer.echo(f"written: {page} and, beside it, the figures (PNG, SVG) and data/")
+    typer.echo(f"written: {page}, with the figures (PNG, SVG) and data/ beside it")

@@ -19,9 +19,9 @@ from rolf.text import counted
 commands = typer.Typer()
 
 PROCESSES = 2
-#: stands for what the status of an experiment calls, whatever its policy
+#: name for the code behind the status of an experiment, the same for every policy
 STATUS = "status"
-#: how long policies take to compile, about; for the order, and only those that take long
+#: rough compile times, used to start slow policies first; fast ones are not listed
 SECONDS = {
     "rolf-bayes": 60.0,
     "rolf-bayes-varying": 50.0,
@@ -32,7 +32,7 @@ SECONDS = {
     "lints": 8.0,
     "linucb-varying": 7.0,
 }
-#: compiles policies until the queue on its standard input is empty: one byte per policy
+#: script that compiles policies until the queue on standard input is empty: one byte per policy
 WORKER = """
 import os, sys
 from rolf.cli.policies import compile_one
@@ -47,7 +47,7 @@ with log_shown():
 def policies(
     name: Annotated[str | None, typer.Argument(help=f"{POLICY}.")] = None,
 ) -> None:
-    """List the policies of the catalogue, or show the options of one policy."""
+    """List the catalogue of policies, or show the options of one policy."""
     from rolf.policies.registry import option_names, policy_class, policy_classes, policy_name
 
     if name is None:
@@ -74,10 +74,10 @@ def policies(
 def compile_policies(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Policies, named as for rolf policies; by default all."),
+        typer.Argument(help="Policies, named as in rolf policies; by default all."),
     ] = None,
 ) -> None:
-    """Compile policies now, two at a time, so that nothing later has to wait.
+    """Compile policies now, two at a time, so that nothing waits for it later.
 
     This covers every option, online, in simulations and in replay.
     """
@@ -97,8 +97,8 @@ def compile_policies(
 
 
 def compile_one(name: str) -> None:
-    """Compile a policy, or what the status needs, and say what had to be done."""
-    from rolf.kernel.store import compilations
+    """Compile a policy, or the code behind the status, and print what was compiled."""
+    from rolf.kernel.disk_cache import compilations
     from rolf.policies.warm import warm_posterior
     from rolf.simulation.loop import compile_policy
 
@@ -109,15 +109,15 @@ def compile_one(name: str) -> None:
         compile_policy(name)
     count, took = len(compilations) - before, time.perf_counter() - start
     functions = counted(count, "function")
-    typer.echo(f"{name}: {functions} compiled in {took:.1f} s" if count else f"{name}: was ready")
+    typer.echo(f"{name}: {functions} compiled in {took:.1f} s" if count else f"{name}: up to date")
 
 
 def _compile_in_parallel(names: Sequence[str]) -> None:
-    """Let each process take the next policy until none is left.
+    """Let each process take the next policy until none are left.
 
-    Numba compiles one thing at a time in a process. The queue is a pipe that all processes read
-    from; it holds the positions of the names, those that take longest first, so that the processes
-    end at about the same time.
+    Numba compiles one thing at a time per process. The queue is a pipe that all processes read
+    from; it holds the positions of the names, slowest first, so that the processes finish at about
+    the same time.
     """
     names = sorted(names, key=lambda name: -SECONDS.get(name, 0.0))
     queue, feed = os.pipe()
@@ -133,6 +133,6 @@ def _compile_in_parallel(names: Sequence[str]) -> None:
     finally:
         os.close(queue)
         for worker in workers:
-            worker.terminate()  # after an interruption; nothing happens to one that has ended
+            worker.terminate()  # after an interrupt; harmless if it has ended
     if any(codes):
         raise RolfError("compilation failed; the lines above say why")

@@ -33,7 +33,7 @@ def replay(
         Path, typer.Argument(help="Logged decisions: CSV, Parquet, or a folder of Parquet files.")
     ],
     features: LOG_FEATURES,
-    policy: Annotated[list[str], typer.Option(help=f"{POLICY}; may be given several times.")],
+    policy: Annotated[list[str], typer.Option(help=f"{POLICY}; may be repeated.")],
     options: Annotated[
         str | None,
         typer.Option(help='Options of the policies, as JSON: {"ucb": {"setting": "tuned"}}.'),
@@ -52,7 +52,7 @@ def replay(
     address: ADDRESS = None,
     jobs: JOBS = None,
 ) -> None:
-    """Evaluate policies on logged decisions: what would they have earned?"""
+    """Estimate from logged decisions what other policies would have earned."""
     from rolf.arms.reading import read_arms
     from rolf.evaluation.replay import ESTIMATORS
     from rolf.evaluation.replay import replay as evaluate

@@ -27,12 +27,12 @@ commands.add_typer(keys, name="keys")
 STORAGE = Annotated[
     str | None,
     typer.Option(
-        help="The database of the service; by default as rolf serve finds it, without --config.",
+        help="The service's database; by default the one rolf serve uses without --config.",
         show_default=False,
     ),
 ]
 DEMO = Annotated[
-    bool, typer.Option("--demo", help="A simulated experiment to watch; nothing is kept.")
+    bool, typer.Option("--demo", help="Run a simulated experiment to watch; nothing is kept.")
 ]
 CONFIG = Annotated[
     Path | None, typer.Option(help="A TOML file with settings.", exists=True, dir_okay=False)
@@ -40,10 +40,10 @@ CONFIG = Annotated[
 
 
 def serve(demo: bool, config: Path | None, **settings: Any) -> None:
-    """Serve decisions over HTTP, and a page to watch them.
+    """Serve decisions over HTTP, with a web page to watch them.
 
-    Every setting can also be a variable, ROLF_SERVE_PORT for instance, or be in a file;
-    options come first, then variables, then the file.
+    Settings can also come from environment variables (such as ROLF_SERVE_PORT) or a file. Options
+    take precedence over variables, variables over the file.
     """
     for module in ("fastapi", "uvicorn", "prometheus_client", "scipy"):
         require(module, "rolf serve")
@@ -52,13 +52,13 @@ def serve(demo: bool, config: Path | None, **settings: Any) -> None:
 
     if demo and settings["storage"] is not None:
         raise InvalidArgument(
-            "--storage", shown(settings["storage"]), "nothing: --demo has a database of its own"
+            "--storage", shown(settings["storage"]), "no database: --demo uses its own"
         )
     run(load(settings, config), lambda url: typer.echo(f"serving: {url}"), demo=demo)
 
 
 def _options() -> Iterator[Parameter]:
-    """The options of ``rolf serve``: one per setting, and what is no setting."""
+    """The options of ``rolf serve``: one per setting, then --demo and --config."""
     for each in fields(Settings):
         default: Any = each.default
         kind: Any = type(default)
@@ -83,12 +83,12 @@ def new_key(
     scope: Annotated[str, typer.Option(help="read, decide or admin.")],
     storage: STORAGE = None,
     experiment: Annotated[
-        str | None, typer.Option(help="The only experiment that the key is for.")
+        str | None, typer.Option(help="Restrict the key to this experiment.")
     ] = None,
     note: Annotated[str, typer.Option(help="What the key is for.")] = "",
     as_json: JSON = False,
 ) -> None:
-    """Make an API key, and print it as the last word. It cannot be shown again."""
+    """Create an API key and print it as the last word. It cannot be shown again."""
     from rolf.experiments.storage.urls import connect
     from rolf.service.auth import new_key as make
 
@@ -99,16 +99,16 @@ def new_key(
         print_json({"id": key.id, "scope": scope, "experiment": experiment, "key": text})
         return
     only = "" if experiment is None else f", for {experiment}"
-    typer.echo(f"created: {key.id}, {scope}{only}; the key, which is not shown again: {text}")
+    typer.echo(f"created: {key.id}, {scope}{only}; the key, shown only once: {text}")
 
 
 @keys.command("list")
 def list_keys(storage: STORAGE = None, as_json: JSON = False) -> None:
     """Show all keys, without their secrets."""
     with closing(_existing(storage)) as store:
-        found = store.keys()
+        listed = store.keys()
     if as_json:
-        print_json([{k: v for k, v in key._asdict().items() if k != "digest"} for key in found])
+        print_json([{k: v for k, v in key._asdict().items() if k != "digest"} for key in listed])
         return
     header = ["id", "scope", "experiment", "note", "created", "revoked"]
     rows = [
@@ -120,7 +120,7 @@ def list_keys(storage: STORAGE = None, as_json: JSON = False) -> None:
             _date(key.created),
             _date(key.revoked),
         ]
-        for key in found
+        for key in listed
     ]
     print_table(make_table(header, rows, text=header))
 
@@ -130,14 +130,14 @@ def revoke_key(
     id: Annotated[str, typer.Argument(help="The id of the key, or the key itself.")],
     storage: STORAGE = None,
 ) -> None:
-    """Revoke a key: from now on all instances refuse it."""
+    """Revoke a key; all instances refuse it from now on."""
     from rolf.service.auth import key_id
 
     id = key_id(id)
     with closing(_existing(storage)) as store:
-        known = store.revoke_key(id, time.time())
-    if not known:
-        raise InvalidArgument("id", id, "the id of a key; rolf keys list shows them")
+        revoked = store.revoke_key(id, time.time())
+    if not revoked:
+        raise InvalidArgument("id", id, "the id of an existing key; see rolf keys list")
     typer.echo(f"revoked: {id}")
 
 
@@ -152,7 +152,7 @@ def _existing(storage: str | None) -> Store:
     url = _chosen(storage)
     store = connect_existing(url)
     if store is None:
-        raise InvalidArgument("--storage", shown(url), "a database that exists")
+        raise InvalidArgument("--storage", shown(url), "an existing database")
     return store
 
 

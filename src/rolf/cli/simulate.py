@@ -1,4 +1,4 @@
-"""``rolf simulate``, and ``rolf plot``, which draws what was simulated."""
+"""``rolf simulate``, and ``rolf plot`` for its results and those of sweeps."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def simulate(
     runs: Annotated[int | None, typer.Option(help="Runs; overrides the file.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed; overrides the file.")] = None,
     points: Annotated[
-        int | None, typer.Option(min=1, help="Keep only so many rounds, evenly spread.")
+        int | None, typer.Option(min=1, help="Keep only this many rounds, evenly spread.")
     ] = None,
     jobs: JOBS = None,
     backend: BACKEND = "local",
     address: ADDRESS = None,
 ) -> None:
-    """Play the policies in a TOML file and write a picture, a table and the data.
+    """Play the policies in a TOML file; write a picture, a table and the data.
 
-    The file names policies as elsewhere: by catalogue name, entry point or package.module:Class.
+    Policies are named by catalogue name, entry point or package.module:Class.
     """
     require("pyarrow", "rolf simulate")
     require("matplotlib", "rolf simulate")
@@ -75,29 +75,29 @@ def simulate(
 @commands.command()
 def plot(
     result: Annotated[
-        Path, typer.Argument(help="A Parquet file of rolf simulate, or the folder of rolf sweep.")
+        Path, typer.Argument(help="A Parquet file from rolf simulate, or a folder from rolf sweep.")
     ],
     out: Annotated[Path, typer.Option(help="The picture: .png, .svg or .pdf.")] = Path(
         "regret.png"
     ),
-    title: Annotated[str | None, typer.Option(help="Title above the picture.")] = None,
-    logarithmic: Annotated[bool, typer.Option("--log", help="Logarithmic regret.")] = False,
+    title: Annotated[str | None, typer.Option(help="Title of the picture.")] = None,
+    logarithmic: Annotated[bool, typer.Option("--log", help="Logarithmic regret axis.")] = False,
     x: Annotated[
-        str | None, typer.Option(help="Of a sweep: an argument to draw regret against.")
+        str | None, typer.Option(help="For a sweep: the argument to plot regret against.")
     ] = None,
     facet: Annotated[
         list[str] | None,
-        typer.Option(help="Of a sweep: a panel for each value; may be given several times."),
+        typer.Option(help="For a sweep: one panel per value of this column; may be repeated."),
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(help="Of a sweep: only cells with NAME=VALUE; may be given several times."),
+        typer.Option(help="For a sweep: only cells with NAME=VALUE; may be repeated."),
     ] = None,
     round: Annotated[
-        int | None, typer.Option(help="Of a sweep: after which regret is drawn.")
+        int | None, typer.Option(help="For a sweep: plot regret after this round.")
     ] = None,
 ) -> None:
-    """Draw a saved result again, or a sweep: over rounds, or against a swept argument."""
+    """Plot a saved result or a sweep: over rounds, or against a swept argument."""
     if result.is_dir():
         with errors_name_options("x", "facet", "where", "round"):
             sweep = rolf.load_sweep(result)
@@ -123,7 +123,7 @@ def plot(
 
 
 def _equation(text: str) -> tuple[str, str]:
-    """NAME=VALUE in two parts."""
+    """Split NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not equals:
         raise InvalidArgument("where", text, "NAME=VALUE")

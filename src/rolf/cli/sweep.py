@@ -25,7 +25,7 @@ commands = typer.Typer()
 def sweep(
     config: Annotated[Path, typer.Argument(help="A TOML file: problems, policies and grids.")],
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the runs; out/ and the file's name by default.")
+        Path | None, typer.Option(help="Folder for the runs; by default out/ and the file's name.")
     ] = None,
     backend: BACKEND = "local",
     address: ADDRESS = None,
@@ -36,8 +36,8 @@ def sweep(
 ) -> None:
     """Play policies against problems over grids of their arguments.
 
-    Finished tasks are kept: the same command goes on where it was stopped, and after a change
-    plays only what changed.
+    Finished tasks are kept: the same command resumes where it stopped, and after a change plays
+    only what changed.
     """
     for module in ("pyarrow", "scipy", "datasketches"):
         require(module, "rolf sweep")
@@ -58,8 +58,8 @@ def sweep(
     title = f"{result.plan.title}: regret after {result.plan.kept_rounds[-1]} rounds"
     print_table(make_table(header, rows, text=(header[1], header[4]), title=title))
     typer.echo(
-        "at most behind: the setting that is truly best. With 95% confidence the table holds as a "
-        "whole; comparison.csv has all settings."
+        "at most behind: the truly best setting. All rows hold at once with 95% confidence; "
+        "comparison.csv has all settings."
     )
     written = [
         result.summary().to_csv(folder / "summary.csv"),

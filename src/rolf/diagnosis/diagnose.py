@@ -1,8 +1,8 @@
 """Do my features explain the rewards? An answer from repeated rewards of each arm.
 
-Everything rests on the posterior of one number, the share of the variance between arms that the
-features explain (``rolf.diagnosis.posterior``), so the answer holds however the arms were chosen.
-The rules, in this order; "surely" means with a posterior chance of at least ``level``:
+The answer rests on the posterior of one number, the share of the variance between arms that the
+features explain (``rolf.diagnosis.posterior``), so it holds however the arms were chosen. The
+rules, in this order; "surely" means with a posterior probability of at least ``level``:
 
 1. not enough data: no arm has two rewards, all rewards are equal, or the arms do not surely differ;
 2. use RoLF: the share is surely at least 0.05 and surely at most 0.95, so both parts count;
@@ -42,9 +42,9 @@ from rolf.types import FloatArray, IntArray
 
 TRUST, ROLF, IGNORE = "trust the features", "use RoLF", "ignore the features"
 UNKNOWN = "not enough data"
-#: features that explain at least the first share are trusted, at most the second: ignored
+#: features that explain at least MOST are trusted, those that explain at most LITTLE ignored
 MOST, LITTLE = 0.8, 0.2
-#: a part of the variance between arms that counts
+#: the smallest share of the variance between arms that counts
 SOME = 0.05
 
 
@@ -64,28 +64,28 @@ def diagnose(
 ) -> Diagnosis:
     """Do these features explain the rewards of this log?
 
-    Rewards that are all 0 or 1 are taken for clicks: what is split is then the variance of their
-    log-odds. A log in files is read part by part, and may be larger than memory.
+    If all rewards are 0 or 1 they are treated as clicks, and the variance of their log-odds is
+    split. A log in files is read part by part and may be larger than memory.
 
     Args:
         log: the path of a log (CSV, Parquet, or a folder of Parquet files, one reward per row), a
             ``rolf.Log``, or pairs of an arm and its reward. Rows without a reward are left out.
         features: (K, d), one row per arm: an array, a nested list, a DataFrame whose index names
             the arms, or the path of a table of arms. They are standardised and an intercept is
-            added; columns that repeat others do no harm.
-        arm: the column of a file with the arm of each reward; "arm" by default, or that of the Open
-            Bandit Dataset.
-        reward: the column with the reward; "reward" by default, or likewise.
-        probability: the column with the probability of each choice; by default "probability", if
-            there is one without gaps. Where probabilities show that every arm always had the same
-            one, there are tests, too.
+            added; redundant columns are harmless.
+        arm: the column of a file with the arm of each reward; by default "arm", or the Open Bandit
+            Dataset's.
+        reward: the column with the reward; by default "reward", or the Open Bandit Dataset's.
+        probability: the column with the probability of each choice; by default "probability", if it
+            exists and has no gaps. If every arm always had the same probability, there are tests as
+            well.
         level: of the interval of the share, and the probability at which a verdict is sure.
-        randomised: the arms were chosen at random, without regard to rewards. Then there are
-            tests as well; for the log of a policy that learns they would be wrong.
+        randomised: the arms were chosen at random, without regard to rewards. This adds tests,
+            which would be wrong for the log of a policy that learns.
         progress: show a progress bar; by default on a terminal.
-        backend: where the parts of a log in files are read, as for ``rolf.replay``.
-        jobs: how many at the same time.
-        address: of a cluster.
+        backend: where to read the parts of a log in files, as for ``rolf.replay``.
+        jobs: how many parts to read at the same time.
+        address: of the Dask or Ray cluster.
 
     >>> arms, rewards = [0, 0, 1, 1, 2, 2, 3, 3], [1, 2, 3, 4, 1, 2, 3, 4]
     >>> log = list(zip(arms, rewards, strict=True))
@@ -118,7 +118,7 @@ def diagnose(
 
 
 def _layout(arm: str | None, reward: str | None, probability: str | None) -> Layout | ChooseLayout:
-    """The layout with these columns, as far as the user names them."""
+    """The layout, with the columns that the user names."""
 
     def named(names: Sequence[str]) -> Layout:
         open_bandit = arm is None and "arm" not in names and "item_id" in names
@@ -132,12 +132,12 @@ def _layout(arm: str | None, reward: str | None, probability: str | None) -> Lay
 
 
 def _rewarded(parts: Iterable[LogPart]) -> Iterator[Decisions]:
-    """The decisions of some parts that have a reward, as they are read."""
+    """Read the decisions of some parts that have a reward, batch by batch."""
     return (each for part in parts for each in part.batches() if each.size)
 
 
 def _evidence(table: Arms, centre: float, part: LogPart) -> Evidence | None:
-    """What a part of a log shows; None if no row has a reward."""
+    """The evidence in a part of a log; None if no row has a reward."""
     lookup = Lookup(table.labels)
     evidence: Evidence | None = None
     for each in _rewarded([part]):
@@ -156,14 +156,14 @@ def _plus(one: Evidence | None, other: Evidence | None) -> Evidence | None:
 
 
 def diagnosis_of(table: Arms, evidence: Evidence, level: float, randomised: bool) -> Diagnosis:
-    """The diagnosis of what a log has shown; ``randomised`` as in ``diagnose``."""
+    """The diagnosis for this evidence; ``randomised`` as in ``diagnose``."""
     require("scipy", "a diagnosis")
     if evidence.probabilities is not None:
         randomised = randomised or evidence.probabilities.at_random
     summary, played = evidence.summary(), evidence.played
     columns = design(table.features[played])
     clicks = evidence.clicks
-    if clicks:  # what was rounded is known exactly
+    if clicks:  # the sums are whole numbers: undo rounding
         summary = summary._replace(means=np.rint(summary.counts * summary.means) / summary.counts)
     numbers: dict[str, Any] = {
         "level": level,
@@ -176,7 +176,7 @@ def diagnosis_of(table: Arms, evidence: Evidence, level: float, randomised: bool
     }
     if summary.freedom < 1 or evidence.low == evidence.high:
         reason = (
-            "No arm has two rewards, so noise cannot be told from a latent part."
+            "No arm has two rewards, so noise and latent parts cannot be told apart."
             if summary.freedom < 1
             else "All rewards are equal: there is nothing to explain."
         )
@@ -213,7 +213,7 @@ def diagnosis_of(table: Arms, evidence: Evidence, level: float, randomised: bool
 
 
 def share_of(split: Split, level: float) -> Share:
-    """The share and its interval, with the chances that the rules ask for."""
+    """The share and its interval, with the probabilities that the rules need."""
     shares = split.shares
     low, middle, high = np.quantile(shares, [0.5 - 0.5 * level, 0.5, 0.5 + 0.5 * level])
     return Share(
@@ -228,22 +228,22 @@ def share_of(split: Split, level: float) -> Share:
 
 
 def verdict_of(share: Share, differ: float, level: float) -> tuple[str, str]:
-    """The verdict and its reason, where the share is known; ``differ`` is the chance that the
+    """The verdict and its reason, where the share is known; ``differ`` is the probability that the
     arms differ."""
     if differ < level:
         return UNKNOWN, "The arms do not differ measurably: there is nothing to explain yet."
     size = share_text(share, level, " of the variance between arms")
     if share.some >= level and share.not_all >= level:
         return ROLF, (
-            f"The features explain {size}; something that no feature tells moves the arms, too."
+            f"The features explain {size}; something that they do not capture moves the arms, too."
         )
     if share.most >= level:
-        return TRUST, f"The features explain {size}; nothing else shows."
+        return TRUST, f"The features explain {size}; no other effect is visible."
     if share.little >= level:
         return IGNORE, f"The features explain {size}: next to nothing, yet the arms differ."
     if share.not_all >= level:
         return ROLF, (
-            "Something that no feature tells moves the arms. "
+            "Something that the features do not capture moves the arms. "
             f"The features explain {size}; whether they help at all is open."
         )
     return UNKNOWN, f"The features explain {size}: too wide to decide."
@@ -258,7 +258,7 @@ def arm_diagnoses(
     clicks: bool,
     level: float,
 ) -> list[ArmDiagnosis]:
-    """All arms; ``summary`` and ``noises`` are for the played ones only."""
+    """One entry per arm; ``summary`` and ``noises`` cover the played arms only."""
     quantile = NormalDist().inv_cdf(0.5 + 0.5 * level)
     places = {int(position): place for place, position in enumerate(played)}
     out = []
@@ -287,7 +287,7 @@ def arm_diagnoses(
 
 
 def wilson(rate: float, plays: float, quantile: float) -> tuple[float, float]:
-    """Wilson's interval of a rate; never outside 0 and 1."""
+    """Wilson's interval of a rate, always within 0 and 1."""
     square = quantile * quantile / plays
     middle = (rate + 0.5 * square) / (1.0 + square)
     half = math.sqrt(square * (rate * (1.0 - rate) + 0.25 * square)) / (1.0 + square)

@@ -1,15 +1,15 @@
-"""What a diagnosis takes from a log: a few numbers per arm, which add up over the parts of a log.
+"""What a diagnosis takes from a log: a few numbers per arm, additive over the parts of the log.
 
-Moments about the mean are added by the formulas of Chan et al. and Pebay: for two sets of sizes n
-and m, whose means differ by d = (mean of the second) - (mean of the first), with N = n + m,
+Moments about the mean are combined by the formulas of Chan et al. and Pebay: for two sets of sizes
+n and m, with N = n + m and d = (mean of the second) - (mean of the first),
 
     M2 = M2' + M2'' + d^2 n m/N
     M3 = M3' + M3'' + d^3 n m (n - m)/N^2 + 3 d (n M2'' - m M2')/N
     M4 = M4' + M4'' + d^4 n m (n^2 - n m + m^2)/N^3 + 6 d^2 (n^2 M2'' + m^2 M2')/N^2
          + 4 d (n M3'' - m M3')/N
 
-Fourth powers of rewards of 1e80 overflow, and those of 1e-90 are zero; such rewards
-are counted in units, powers of two, which change no digits.
+Fourth powers of rewards around 1e80 overflow, and around 1e-90 they underflow to zero; such rewards
+are measured in units that are powers of two, which changes no digits.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import numpy as np
 from rolf.diagnosis.lack_of_fit import ArmSummary
 from rolf.types import FloatArray, IntArray
 
-#: rewards of sizes between these powers of two are counted in ones
+#: rewards between these powers of two in size are measured in units of 1
 ORDINARY = (-100, 100)
 LEAST = -900
 
 
 def unit_of(size: float) -> float:
-    """The unit for rewards of up to this size."""
+    """The unit for rewards up to this size."""
     exponent = math.frexp(size)[1] if size else LEAST
     low, high = ORDINARY
     return 1.0 if low <= exponent <= high else math.ldexp(1.0, max(exponent, LEAST))
@@ -56,8 +56,8 @@ class ProbabilityRange(NamedTuple):
     def at_random(self) -> bool:
         """Whether every arm always had the same probability, as parts of one whole.
 
-        A policy that is sure of every choice says 1 each time; for more than one arm that is more
-        than a whole.
+        A deterministic policy logs 1 each time; with more than one arm, that sums to more than a
+        whole.
         """
         played = self.most > 0.0
         same = np.allclose(self.most[played], self.least[played], rtol=1e-6, atol=0.0)
@@ -65,9 +65,9 @@ class ProbabilityRange(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Rewards of every arm (K,): their number, their mean less ``level``, and the sums of the
-    second, third and fourth power of their deviations from it, both in ``unit``; the smallest and
-    the largest reward, and whether all are 0 or 1."""
+    """Rewards per arm (K,): their number, their mean less ``level``, and the sums of the second,
+    third and fourth powers of their deviations from it, all in ``unit``; the smallest and the
+    largest reward, and whether all are 0 or 1."""
 
     level: float
     counts: FloatArray
@@ -78,7 +78,7 @@ class Evidence(NamedTuple):
     low: float
     high: float
     clicks: bool
-    probabilities: ProbabilityRange | None = None  # None if some are not known
+    probabilities: ProbabilityRange | None = None  # None if any is unknown
     unit: float = 1.0
 
     @classmethod
@@ -90,7 +90,7 @@ class Evidence(NamedTuple):
         level: float,
         probabilities: FloatArray | None = None,
     ) -> Evidence:
-        """Of some rewards; a level close to them preserves digits."""
+        """From some rewards; a level close to them preserves digits."""
         counts = np.bincount(positions, minlength=arms).astype(np.float64)
         low, high = float(rewards.min()), float(rewards.max())
         unit = unit_of(max(-low, high, abs(level)))
@@ -109,7 +109,7 @@ class Evidence(NamedTuple):
         return cls(level, counts, means, m2, m3, m4, low, high, clicks, known, unit)
 
     def _in(self, unit: float) -> Evidence:
-        """The same in a unit that is not smaller."""
+        """The same in this unit, which must not be smaller."""
         ratio = self.unit / unit
         return self._replace(
             means=self.means * ratio,
@@ -120,7 +120,7 @@ class Evidence(NamedTuple):
         )
 
     def plus(self, other: Evidence) -> Evidence:
-        """With more rewards, less the same level."""
+        """This evidence plus that of more rewards, less the same level."""
         unit = max(self.unit, other.unit)
         if self.unit != other.unit:
             return self._in(unit).plus(other._in(unit))
@@ -154,17 +154,17 @@ class Evidence(NamedTuple):
 
     @property
     def played(self) -> IntArray:
-        """The positions of the arms with a reward."""
+        """The positions of the arms that have a reward."""
         return np.flatnonzero(self.counts)
 
     def summary(self) -> ArmSummary:
-        """ArmSummary of every arm with a reward, in the order of the arms and in ``unit``."""
+        """The ``ArmSummary`` of the arms that have a reward, in their order and in ``unit``."""
         counts, played = self.counts, self.counts > 0.0
         level, low, high = (each / self.unit for each in (self.level, self.low, self.high))
         centre = level + float(counts @ self.means) / float(counts.sum())
         variances = self.m2 / np.maximum(counts - 1.0, 1.0)
-        # Rewards that never vary within an arm still carry rounding; a variance of exactly zero
-        # would make every difference infinitely sure.
+        # Rewards that never vary within an arm still carry rounding errors; a variance of exactly 0
+        # would make every difference certain.
         largest = max(high - centre, centre - low)
         digits = max(1e-9 * largest, 1e-13 * abs(centre))
         within = float((counts - 1.0)[played] @ variances[played])

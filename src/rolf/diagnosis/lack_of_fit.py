@@ -1,18 +1,17 @@
-"""What a log says without any prior: summary and noise of the arms, and a test of lack of fit.
+"""What a log says without a prior: the arms' rewards and noise, and a test of lack of fit.
 
-For each played arm the number N_a of its rewards, their mean y_a and their variance s_a^2 are
-known.
+Each played arm has N_a rewards with mean y_a and variance s_a^2.
 
-Lack of fit, that is, whether more than the features moves the means: least squares of y_a on the
-features with weights N_a leaves
-    R = sum N_a (y_a - fit_a)^2 = z'Mz,   z_a = sqrt(N_a) y_a, M a projection of rank df1.
-The F test compares R / df1 with the pooled variance, and is exact for equal normal noise. The
-robust test divides R by its expectation sum M_aa s_a^2 and matches degrees of freedom (Box;
-Brown and Forsythe), so the noise need not be equal. Both hold only where arms were chosen without
+Lack of fit asks whether more than the features moves the means. Least squares of y_a on the
+features, with weights N_a, leaves R = sum N_a (y_a - fit_a)^2 = z'Mz, z_a = sqrt(N_a) y_a, M a
+projection of rank df1. The F test compares R / df1 with the pooled variance, and is exact for equal
+normal noise. The robust test divides R by its expectation sum M_aa s_a^2 and matches degrees of
+freedom (Box; Brown and Forsythe), so the noise need not be equal. Both hold only where arms were
+chosen without
 regard to rewards: a policy leaves an arm after bad luck and stays after good, which moves y_a.
 
-The noise s_a of an arm is its own variance, shrunk towards a line in the fitted mean as far as
-it is itself uncertain (credibility, with the kurtosis of the rewards).
+The noise of an arm is its variance s_a^2, shrunk towards a line in the fitted mean, the more the
+less certain it is (credibility, with the kurtosis of the rewards).
 """
 
 from __future__ import annotations
@@ -41,16 +40,16 @@ class ArmSummary(NamedTuple):
 
     @property
     def pooled(self) -> float:
-        """Variance within arms; nan without repeated rewards."""
+        """Variance within arms; NaN without repeated rewards."""
         freedom = self.freedom
         return float((self.counts - 1.0) @ self.variances) / freedom if freedom else np.nan
 
 
 @dataclass(frozen=True)
 class LackOfFit:
-    """The test of whether more than the features moves the arms' means.
+    """A test of whether more than the features moves the arms' means.
 
-    ``p_value`` is the F test's, for equal noise; ``robust_p_value`` allows for unequal noise.
+    ``p_value`` is that of the F test, for equal noise; ``robust_p_value`` allows for unequal noise.
     """
 
     statistic: float
@@ -64,7 +63,7 @@ def design(features: FloatArray) -> FloatArray:
     """(K, 1 + rank): an intercept and an orthonormal basis of the centred features."""
     centred = features - features.mean(axis=0)
     spread = np.abs(centred).max(axis=0)
-    # the error of rounding, largest in columns far from zero
+    # the rounding error, largest in columns far from zero
     digits = float(np.finfo(np.float64).eps) * np.abs(features).max(axis=0)
     constant = spread <= 8.0 * digits
     scale = np.where(constant, 1.0, spread)
@@ -96,7 +95,7 @@ def lack_of_fit(columns: FloatArray, summary: ArmSummary) -> LackOfFit:
     residual = float(left @ left)
     statistic = residual / df1 / summary.pooled
     diagonal = 1.0 - np.einsum("ab,ab->a", basis, basis)  # of M
-    # an arm with one reward, or with the same one each time, says nothing about its noise
+    # an arm with one reward, or always the same one, says nothing about its noise
     silent = variances <= 1e-12 * summary.pooled
     filled = np.where(silent, summary.pooled, variances)
     expected = float(diagonal @ filled)
@@ -111,7 +110,7 @@ def lack_of_fit(columns: FloatArray, summary: ArmSummary) -> LackOfFit:
 
 
 def noise_of(columns: FloatArray, summary: ArmSummary) -> FloatArray:
-    """The variance of a reward of every arm (K,); equal where the data do not say otherwise."""
+    """The variance of one reward, per arm (K,); equal unless the data say otherwise."""
     counts, variances, pooled = summary.counts, summary.variances, summary.pooled
     freedom = counts - 1.0
     weight = freedom / freedom.sum()
@@ -123,7 +122,7 @@ def noise_of(columns: FloatArray, summary: ArmSummary) -> FloatArray:
     along = fit - weight @ fit
     line = np.full(counts.size, pooled)
     if (length := float(weight @ along**2)) > 1e-24 * float(np.abs(fit).max()) ** 2:
-        along /= math.sqrt(length)  # however small: what is squared below is of the variances' size
+        along /= math.sqrt(length)  # so squares below are of the variances' size
         slope = float((weight * along) @ variances)
         error = uncertainty * pooled**2 / freedom.sum()
         kept = max(0.0, 1.0 - 2.0 * error / slope**2) if slope**2 else 0.0

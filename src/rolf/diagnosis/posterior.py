@@ -1,22 +1,23 @@
-"""How much of the variance between arms do features explain? The posterior of the share.
+"""The posterior of the share: how much of the variance between arms the features explain.
 
-The model is RoLF-Bayes's: the mean reward of arm a is c + x_a'm + u_a, and how large the observed
-part x_a'm, the latent part u_a and the noise are is unknown (``estimators/posterior/scales.py``).
-For rewards of 0 and 1 the same stands for the log-odds of a reward of 1
-(``estimators/posterior/clicks.py``). How the arms were chosen does not enter: given the rewards
-that were seen, the likelihood is the same for every rule that chose on what it had seen.
+The model is RoLF-Bayes's: the mean reward of arm a is c + x_a'm + u_a, where the scales of the
+observed part x_a'm, of the latent part u_a and of the noise are unknown
+(``estimators/posterior/scales.py``). With rewards of 0 and 1, the log-odds of a reward of 1 take
+the place of the mean (``estimators/posterior/clicks.py``). How the arms were chosen does not
+matter: the likelihood of the observed rewards is the same for every rule that decides from what it
+has seen.
 
-Every component of the posterior has a variance between arms and a share of it that the observed
-part has; both ends, "nothing" and "everything", have a prior weight of their own. What is asked
-is the share of *these* arms, V / (V + T) with V and T the variances of x_a'm and u_a over the
-arms, not that of all arms that there could be. Given a component, c and m are normal with mean t
-and covariance C, and given those the latent parts are independent:
+Every component of the posterior has a variance between arms and the observed part's share of it;
+both ends, "nothing" and "everything", have separate prior weights. The answer is about *these*
+arms, V / (V + T) with V and T the variances of x_a'm and u_a over the arms, not about all arms that
+could exist. Given a component, c and m are normal with mean t and covariance C, and given those the
+latent parts are independent:
 
     t = C Z'(f b),    u_a ~ N(l f_a (b_a - W_a z_a'(c, m)), l f_a),    f_a = 1/(1 + l W_a),
 
 in the notation of ``estimators/posterior/regression.py``, with W_a = N_a and b_a the sum of the
-rewards; of 0 and 1, W_a = N_a h'(r_a) and b_a = W_a r_a + sum - N_a h(r_a) at the mode r. Draws of
-them, always from the same streams, are draws of the share.
+rewards; for 0 and 1, W_a = N_a h'(r_a) and b_a = W_a r_a + sum - N_a h(r_a) at the mode r. Drawing
+these, always from the same streams, gives draws of the share.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ DRAWS = 4096
 #: shares of the observed part, and their prior weights
 SHARES = np.array([0.0, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0])
 WEIGHTS = np.array([0.15, 0.07, 0.07, 0.08, 0.09, 0.08, 0.09, 0.08, 0.07, 0.07, 0.15])
-#: a part of this size, relative to the least variance between arms of the grid, is nothing
+#: size that stands for "nothing", relative to the grid's smallest variance between arms
 NOTHING = 1e-6
-#: steps of the variance between arms, as a factor; 2 is too coarse where 200 arms determine it well
+#: steps of the variance between arms, as a factor; 2 is too coarse if 200 arms determine it well
 STEP = 1.4
 
 
 class Belief(NamedTuple):
-    """What is believed of the arms, component by component, in the notation above.
+    """The posterior of the arms, component by component, in the notation above.
 
     ``degrees`` of freedom of the noise are infinite for rewards of 0 and 1; ``differ`` is the
-    chance that the arms differ at all, had it been a half before; ``centre`` was taken off all
-    rewards.
+    probability that the arms differ at all, from a prior of one half; ``centre`` was subtracted
+    from all rewards.
     """
 
     weights: FloatArray  # (G,)
@@ -66,10 +67,10 @@ class Belief(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Draws (DRAWS,) of the variance over the arms of what the features explain and of what is
-    latent; and of every arm (K,), in units of rewards: what the features give it, its latent part,
-    the deviation of that, the chance that it is above and below zero, and how much of what was
-    seen of it is believed."""
+    """Draws (DRAWS,) of the explained and the latent variance over the arms; and per arm (K,), in
+    units of rewards: the part from its features, its latent part with its standard deviation, the
+    probabilities that this is above and below zero, and how much of the observed latent part is
+    believed."""
 
     explained: FloatArray
     latent: FloatArray
@@ -91,10 +92,10 @@ class Split(NamedTuple):
 def real_belief(
     features: FloatArray, played: IntArray, summary: ArmSummary, noises: FloatArray
 ) -> Belief:
-    """Of rewards with normal noise, given its variance in every played arm.
+    """The posterior for rewards with normal noise, given its variance in every played arm.
 
-    Rewards are weighted so that the noise of all is the same, and the weights add up to the number
-    of rewards.
+    Rewards are weighted so that all have the same noise; the weights add up to the number of
+    rewards.
     """
     noise = summary.counts.sum() / (summary.counts / noises).sum()
     weights = noise / noises
@@ -105,7 +106,7 @@ def real_belief(
     counts[played] = weights * summary.counts
     sums[played] = counts[played] * means
     squares[played] = within + sums[played] * means
-    # the least variance between arms is too small to be seen, the most is more than was seen
+    # from a variance between arms too small to be seen to one larger than was seen
     most = 30.0 * max(float(means.var()) / noise, 1.0 / counts.max())
     least = max(0.1 / (counts.max() * np.sqrt(played.size)), 3e-9 * most)
     grid = Posterior(*standard_rows(features), *_grid(least, most), 0.0)
@@ -117,7 +118,7 @@ def real_belief(
 
 
 def click_belief(features: FloatArray, counts: FloatArray, sums: FloatArray) -> Belief:
-    """Of rewards of 0 and 1, from the counts and sums of all arms (K,)."""
+    """The posterior for rewards of 0 and 1, from the counts and sums of all arms (K,)."""
     grid = LinkedPosterior(*standard_rows(features), *_grid(3e-4, 20.0), 1.0, CLICKS)
     belief = no_modes(grid, counts, sums)
     refresh_linked(grid, belief, True)
@@ -149,7 +150,7 @@ def _belief(
 ) -> Belief:
     evidence = components.evidence
     noises = evidence.errors / degrees if math.isfinite(degrees) else np.ones(grid.latent.size)
-    least = slice(0, SHARES.size)  # the components in which the arms hardly differ
+    least = slice(0, SHARES.size)  # components in which arms hardly differ
     odds = evidence.weights[least].sum() / np.exp(grid.prior[least]).sum()
     return Belief(
         evidence.weights,
@@ -181,7 +182,7 @@ def split_of(belief: Belief) -> Split:
     cumulated = np.cumsum(belief.weights) / belief.weights.sum()
     numbers = np.diff(np.round(DRAWS * cumulated), prepend=0.0).astype(int)
     for g in np.flatnonzero(numbers):
-        # a stream for each component: rounding in one then moves no other
+        # one stream per component, so that rounding in one leaves the others alone
         level, moved, hidden = _draw(belief, int(g), int(numbers[g]), np.random.default_rng(g))
         observed = level + moved
         explained.append(moved.var(axis=1))
@@ -218,7 +219,7 @@ def _draw(
     if math.isfinite(belief.degrees):
         scale *= np.sqrt(belief.degrees / rng.chisquare(belief.degrees, (number, 1)))
     values, vectors = np.linalg.eigh(belief.cov[g])
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T  # no sign is left to chance
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T  # symmetric, so unique
     coef = belief.cov[g] @ (rows.T @ (loose * belief.pull[g]))
     coefs = coef + scale * (rng.standard_normal((number, coef.size)) @ root)
     if belief.shares[g] == 0.0:

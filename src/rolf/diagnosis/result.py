@@ -1,4 +1,5 @@
-"""What a diagnosis returns: a verdict, the numbers behind it, and all arms; in words and drawn."""
+"""The result of a diagnosis: a verdict, the numbers behind it, and all arms; as text and as a
+picture."""
 
 from __future__ import annotations
 
@@ -19,12 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LISTED = 10  # deviating arms in the printed table
-#: numbers of an arm in units of rewards, and of all arms in units of their squares
+#: fields of an arm in units of rewards, and of the diagnosis in units of squared rewards
 IN_REWARDS = ("mean", "mean_stderr", "mean_low", "mean_high", "fit", "latent", "latent_stderr")
 IN_SQUARES = ("explained", "latent", "noise")
-UNTESTED = (
-    "no test of lack of fit: it would need arms that were chosen at random, not by their rewards"
-)
+UNTESTED = "no test of lack of fit: that takes arms chosen at random, without regard to rewards"
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,9 @@ class Share:
     """The share of the variance between arms that the features explain: the median of its
     posterior, and an interval.
 
-    The rest are posterior probabilities, on which the verdict rests: that it is at least 0.8
-    (``most``), at most 0.2 (``little``), at least 0.05 (``some``) and at most 0.95 (``not_all``).
+    The other fields are the posterior probabilities behind the verdict: that the share is at least
+    0.8 (``most``), at most 0.2 (``little``), at least 0.05 (``some``) and at most 0.95
+    (``not_all``).
     """
 
     estimate: float
@@ -47,13 +47,12 @@ class Share:
 
 @dataclass(frozen=True)
 class ArmDiagnosis:
-    """One arm: what was observed, what the features predict, and what is left.
+    """One arm: what was observed, what the features predict, and the rest.
 
-    ``mean_low`` and ``mean_high`` are the ends of the interval of its mean, from its own rewards.
-    ``fit`` is what the features give it; ``latent`` is its latent part, which with the fit makes
-    the mean to expect; ``probability`` is how likely this part has the sign that it seems to have.
-    ``shrinkage`` is how much of the distance between mean and fit is believed. None stands for
-    unknown.
+    ``mean_low`` and ``mean_high`` are the interval of its mean, from its own rewards. ``fit`` is
+    what its features predict and ``latent`` its latent part; together they are its expected mean.
+    ``probability`` is how likely the sign of the latent part is right. ``shrinkage`` is how much of
+    the distance between mean and fit is believed. None means unknown.
     """
 
     arm: Any
@@ -71,24 +70,24 @@ class ArmDiagnosis:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What ``diagnose`` found; prints readably.
+    """The result of ``diagnose``; prints readably.
 
     Attributes:
         verdict: "trust the features", "use RoLF", "ignore the features" or "not enough data".
         reason: the numbers behind the verdict, in a sentence.
         level: of the intervals, and the probability at which a verdict is sure.
-        rewards, played: how many rewards there are, and how many arms have one.
+        rewards, played: the numbers of rewards, and of arms that have one.
         rank: how many directions the features of the played arms span, besides the intercept.
         arms: one entry per row of the features.
-        scale: of what the variance is split: "rewards", or "log-odds" where these are 0 and 1.
-        randomised: whether the arms are known to have been chosen without regard to rewards.
+        scale: the scale of the variances: "rewards", or "log-odds" for rewards of 0 and 1.
+        randomised: whether arms are known to have been chosen without regard to rewards.
         share: None if no arm has repeated rewards, or all rewards are equal.
-        explained, latent: variances between arms, of the part that the features explain and of the
-            latent part.
+        explained, latent: variances between arms, of the explained and of the latent part.
         noise: variance of one reward around its arm's mean.
         lack_of_fit: None unless ``randomised``, or if the features fit the arms exactly.
-        differ_p_value: of the (robust) test that all arms have the same mean; None likewise.
-        without_reward: how many rows of a file have no reward, and were left out.
+        differ_p_value: of the (robust) test that all arms have the same mean; None in the same
+            cases.
+        without_reward: how many rows of a file were left out for lack of a reward.
     """
 
     verdict: str
@@ -109,7 +108,7 @@ class Diagnosis:
     without_reward: int = 0
 
     def times(self, unit: float) -> Diagnosis:
-        """The diagnosis of rewards that were counted in a unit."""
+        """The diagnosis of the original rewards, if these were measured in ``unit``."""
         if unit == 1.0:
             return self
         arms = []
@@ -121,7 +120,7 @@ class Diagnosis:
 
     @property
     def deviating(self) -> list[ArmDiagnosis]:
-        """The arms with a latent part whose interval excludes zero, the surest first."""
+        """The arms whose latent part has an interval that excludes zero, the surest first."""
         surely = 0.5 + 0.5 * self.level
         parts = [part for part in self.arms if (part.probability or 0.0) >= surely]
         return sorted(
@@ -146,7 +145,7 @@ class Diagnosis:
         return save_result(self, path)
 
     def _sentences(self) -> list[str]:
-        """The numbers beside the verdict, a line each."""
+        """The numbers below the verdict, one per line."""
         count = f"{self.rewards} rewards, {self.played} of {len(self.arms)} arms played"
         lines = [f"{count}, features of rank {self.rank}"]
         if self.share is not None:
@@ -190,7 +189,7 @@ class Diagnosis:
     def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Figure:
         """Means against what the features predict, and the variance split.
 
-        Written to ``path`` if given. A Matplotlib axes ``ax`` gets the means alone.
+        Saved to ``path`` if given. A Matplotlib axes ``ax`` gets the means alone.
         """
         deviating = self.deviating
         ids = {id(part) for part in deviating}

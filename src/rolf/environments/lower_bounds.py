@@ -4,8 +4,8 @@ Two arms: true features (1, 3) and (2, 19/4), of which the first entry is observ
 theta = (2, -1). Mean rewards are -1 and -3/4, so the second arm is best, but the one observed
 coefficient that fits is negative and favours the first. OFUL and LinTS lose at least T/16.
 
-Three arms: two of them look alike, one of these is the best and the other the worst of all.
-Whatever depends on observed features only must play both equally often and loses at least T/6.
+Three arms: two of them look alike; one of the two is the best arm, the other the worst. A policy
+that depends on observed features only must play both equally often and loses at least T/6.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rolf.environments.problem import Problem
 
 
 def two_arms(*, noise: float = 0.1, scale: float = 1.0) -> Problem:
-    """The instance on which OFUL and LinTS grow linearly; arm 1 is best by scale/4.
+    """The instance on which the regret of OFUL and LinTS grows linearly; arm 1 is best by scale/4.
 
     ``noise`` is the standard deviation of the rewards' noise, ``scale`` multiplies theta.
 
@@ -37,9 +37,9 @@ def three_arms(
     """The instance on which observed features are never enough; arm 0 is best.
 
     Args:
-        observed: d, how many features are observed.
-        latent: d_u, how many are not. One arm has as many 1 as -1 among them; where their
-            number is odd, its middle one is 0.
+        observed: d, the number of observed features.
+        latent: d_u, the number of latent features. One arm has equally many 1s and -1s there; if
+            d_u is odd, its middle entry is 0.
         noise: standard deviation of the rewards' noise.
         scale: multiplies theta.
 

@@ -1,11 +1,11 @@
 """The problems of the paper's experiments.
 
 True features z = [x, u], of which the d-dimensional x is observed; mean reward z'theta with
-theta uniform on (-1/2, 1/2). The cases differ in how the row spaces of X and U lie:
+theta uniform on (-1/2, 1/2). The cases differ in the relation of the row spaces of X and U:
 
 1. general: z standard normal;
-2. R(U) in R(X): x standard normal, u = C x with C uniform on (-1, 1); no latent part is
-   left once the observed features are used (d_h = 0);
+2. R(U) in R(X): x standard normal, u = C x with C uniform on (-1, 1); the observed features leave
+   no latent part (d_h = 0);
 3. R(X) in R(U): u standard normal, x = C u.
 
 Scenario 1 has K = 30 arms, d_z = 35 and d = 17. In scenario 2 everything is observed,

@@ -1,4 +1,4 @@
-"""What a problem is, to a person and to the engine."""
+"""Problems: the class users hold, and the arrays the engine plays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rolf.types import FloatArray, Generator, Seed
 
 @kernel
 def look(problem: Any, round: int, rng: Generator) -> tuple[FloatArray, FloatArray, float]:
-    """Features (K, d), mean rewards (K,) and the best of them, in this round."""
+    """Features (K, d), mean rewards (K,) and the largest mean reward in this round."""
     raise NotImplementedError
 
 
@@ -34,7 +34,7 @@ KINDS = {"gaussian": GAUSSIAN, "student": STUDENT, "bernoulli": BERNOULLI}
 
 
 class Fixed(NamedTuple):
-    """Fixed features and means; one class for every kind of rewards, so that one loop serves."""
+    """Fixed features and means; one class for all kinds of rewards, so one compiled loop does."""
 
     features: FloatArray
     means: FloatArray
@@ -60,7 +60,7 @@ def _respond(problem: Fixed, mean: float, rng: Generator) -> float:
 
 implement(Fixed, {look: _look, respond: _respond})
 
-# --- what people hold -----------------------------------------------------------------------
+# --- the public classes ---------------------------------------------------------------------
 
 
 class Family(Protocol):
@@ -73,7 +73,7 @@ class Family(Protocol):
 
 @dataclass(frozen=True)
 class DescribedFamily:
-    """A family whose fields say all there is to say about it."""
+    """A family fully described by its fields."""
 
     kind: ClassVar[str]
 
@@ -83,8 +83,7 @@ class DescribedFamily:
 
 
 def check_array(name: str, array: Any, shape: tuple[int, ...]) -> None:
-    """Refuse an array that was put in the place of one of another size: compiled code would read
-    beyond its end."""
+    """Refuse an array that replaced one of another shape: compiled code would read past its end."""
     same = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == shape
     if not same:
         got = f"shape {np.shape(array)}" if np.shape(array) != shape else array
@@ -97,12 +96,12 @@ class Problem:
     Args:
         features: (K, d) observed features.
         means: (K,) true mean rewards.
-        noise: standard deviation of the rewards around their mean. Bernoulli rewards have
-            their own: what is given is not used, and ``.noise`` is the root of their mean
-            variance, sqrt(mean of m (1 - m)) over the arms.
-        rewards: how they scatter around the mean: "gaussian"; "student", heavy-tailed:
-            Student's t with 3 degrees of freedom; or "bernoulli": 1 with probability mean,
-            else 0, for means in [0, 1].
+        noise: standard deviation of the rewards around their mean. Ignored for Bernoulli rewards,
+            whose ``.noise`` is the root of their mean variance, sqrt(mean of m (1 - m)) over the
+            arms.
+        rewards: distribution around the mean: "gaussian"; "student", the heavy-tailed Student's t
+            with 3 degrees of freedom; or "bernoulli", 1 with probability mean and else 0, for
+            means in [0, 1].
     """
 
     def __init__(
@@ -128,14 +127,14 @@ class Problem:
 
     @property
     def params(self) -> Fixed:
-        """What the engine plays."""
+        """The arrays the engine plays."""
         check_array("features", self.features, self._shape)
         check_array("means", self.means, self._shape[:1])
         kind = KINDS[self.rewards]
         return Fixed(self.features, self.means, float(self.means.max()), self.noise, kind)
 
     def reward(self, arm: int, rng: Generator) -> float:
-        """A reward of one arm."""
+        """Draw a reward of one arm."""
         return float(respond(self.params, float(self.means[arm]), rng))
 
     def describe(self) -> dict[str, Any]:

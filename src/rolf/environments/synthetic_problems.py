@@ -1,17 +1,17 @@
-"""Problems in which one sets how much the observed features tell.
+"""Problems with a chosen share of the means explained by the observed features.
 
 Mean reward of arm a: spread (sqrt(share) o_a + sqrt(1 - share) u_a). The observed part is
-o = X theta with X and theta standard normal, the latent part u is drawn for each arm, and both
-are scaled to standard deviation 1 over the arms. So ``share`` is the share of the variance of
-the means that the features carry, up to the chance correlation of o and u: at 1 nothing is
-latent, at 0 the features tell nothing.
+o = X theta with X and theta standard normal, the latent part u is drawn per arm, and both are
+scaled to standard deviation 1 over the arms. So ``share`` is the share of the variance of the
+means that the features explain, up to the chance correlation of o and u: at 1 nothing is latent,
+at 0 the features explain nothing.
 
-Categories instead of standard normal X: every arm belongs to one of d categories, none of them
-empty, and X has a column of zeros and ones for each.
+With categories instead of a standard normal X, every arm belongs to one of d categories, none
+empty, and X has one column of zeros and ones per category.
 
-A dense u is standard normal; a sparse one is zero but for a fifth of the arms, which get a
-random sign times 1 + Uniform(0, 1). ``scale`` and ``shift`` change the unit and the origin of
-the rewards, and nothing else.
+A dense u is standard normal; a sparse u is zero except for a fifth of the arms, which get a
+random sign times 1 + Uniform(0, 1). ``scale`` and ``shift`` only change the unit and the origin
+of the rewards.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rolf.types import FloatArray, Generator, Seed
 
 @dataclass(frozen=True)
 class SyntheticFamily(DescribedFamily):
-    """A distribution over such problems; made by ``synthetic``."""
+    """A distribution over synthetic problems; made by ``synthetic``."""
 
     kind = "synthetic"
 
@@ -89,22 +89,23 @@ def synthetic(
     rewards: str = "gaussian",
     features: str = "normal",
 ) -> SyntheticFamily:
-    """Problems with features that carry a given share of the mean rewards.
+    """Problems whose features explain a chosen share of the variance of the mean rewards.
 
     Args:
         arms: K.
         observed: d.
-        share: of the variance of the mean rewards that the observed features carry, in [0, 1].
-        latent: "dense", every arm has a latent part, or "sparse", a fifth of the arms has one.
+        share: share of the variance of the mean rewards that the observed features explain, in
+            [0, 1].
+        latent: "dense", every arm has a latent part; or "sparse", a fifth of the arms have one.
         noise: standard deviation of the rewards' noise.
         spread: standard deviation of the mean rewards over the arms.
-        shift: is added to all rewards.
-        scale: multiplies all rewards, means and noise alike, before the shift.
-        rewards: "gaussian", "student" or "bernoulli", as for a problem. The means of Bernoulli
+        shift: added to all rewards.
+        scale: multiplies all rewards, means and noise alike, before the shift is added.
+        rewards: "gaussian", "student" or "bernoulli", as in ``Problem``. The means of Bernoulli
             rewards are 1/2 + (the means divided by spread)/4, clipped to [0.02, 0.98]: noise and
-            spread are not used, shift and scale cannot be.
-        features: "normal", standard normal, or "categories", the d columns of zeros and ones
-            of one categorical feature; then d is between 2 and K.
+            spread are ignored, shift and scale must keep their defaults.
+        features: "normal", standard normal; or "categories", d columns of zeros and ones for one
+            categorical feature, with d between 2 and K.
     """
     arms = whole("arms", arms, 2)
     observed = whole("observed", observed, 1)

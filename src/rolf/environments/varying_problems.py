@@ -1,12 +1,12 @@
 """Observed features that change every round.
 
-The mean reward of arm a in round t is x_{a,t}'theta + bias_a, where the features are drawn
-again in each round and the bias is what latent features that stay give to the arm. With
-``latent="varying"`` the bias is drawn again too: then nothing about it can be learned.
+The mean reward of arm a in round t is x_{a,t}'theta + bias_a. The features are redrawn each round;
+the bias is what constant latent features contribute to the arm. With ``latent="varying"`` the bias
+is redrawn too, so it cannot be learned.
 
-Features are standard normal, so neither they nor the mean rewards have a bound. The paper's
-theorems bound both: with ``bounded=True`` features are uniform in the unit ball, and |theta| plus
-the largest bias is at most 1, so that no mean reward is larger than 1 in absolute value.
+Features are standard normal, so neither they nor the mean rewards are bounded. The paper's
+theorems assume that both are: with ``bounded=True`` features are uniform in the unit ball, and
+|theta| plus the largest bias is at most 1, so no mean reward exceeds 1 in absolute value.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from rolf.types import FloatArray, Generator, Seed
 
 
 class Varying(NamedTuple):
-    """features (K, d), bias (K,) and means (K,) are filled again in every round."""
+    """features (K, d), bias (K,) and means (K,) are overwritten every round."""
 
     features: FloatArray
     theta: FloatArray
     bias: FloatArray
     means: FloatArray
     noise: float
-    spread: float  # of a bias that varies; 0 if it stays
+    spread: float  # of a varying bias; 0 if it is fixed
     bounded: bool
 
 
@@ -66,14 +66,14 @@ implement(Varying, {look: _look, respond: _respond})
 
 
 class VaryingProblem:
-    """One problem whose observed features are drawn again in every round.
+    """One problem whose observed features are redrawn every round.
 
     Attributes:
-        features: (K, d) zeros: how many arms and features there are.
+        features: (K, d) zeros, which only state the numbers of arms and features.
         theta: (d,) coefficients of the observed features.
-        bias: (K,) what the latent features give to each arm.
+        bias: (K,) contribution of the latent features to each arm.
         noise: standard deviation of the rewards' noise.
-        spread: the bias is drawn again from (-spread, spread) in every round; 0 if it stays.
+        spread: the bias is redrawn from (-spread, spread) every round; 0 if it is fixed.
         bounded: whether features lie in the unit ball and mean rewards in [-1, 1].
     """
 
@@ -95,7 +95,7 @@ class VaryingProblem:
 
     @property
     def params(self) -> Varying:
-        """What the engine plays."""
+        """The arrays the engine plays."""
         arms, size = self.features.shape
         check_array("theta", self.theta, (size,))
         check_array("bias", self.bias, (arms,))
@@ -123,7 +123,7 @@ class VaryingProblem:
 
 @dataclass(frozen=True)
 class VaryingFamily(DescribedFamily):
-    """A distribution over such problems; made by ``varying``."""
+    """A distribution over varying problems; made by ``varying``."""
 
     kind = "varying"
 
@@ -149,8 +149,8 @@ class VaryingFamily(DescribedFamily):
 def _sizes(family: VaryingFamily) -> tuple[float, float]:
     """|theta| and the largest bias, for mean rewards of standard deviation 1.
 
-    The observed part has standard deviation |theta|, or |theta|/sqrt(d + 2) in the unit ball, and
-    the latent part that of a uniform number.
+    The observed part has standard deviation |theta|, or |theta|/sqrt(d + 2) in the unit ball; the
+    latent part is uniform.
     """
     length = math.sqrt(family.share * (family.observed + 2.0 if family.bounded else 1.0))
     return length, math.sqrt(3.0 * (1.0 - family.share))
@@ -166,19 +166,20 @@ def varying(
     scale: float | None = None,
     bounded: bool = False,
 ) -> VaryingFamily:
-    """Problems whose observed features are drawn again in every round, from a standard normal
+    """Problems whose observed features are redrawn every round, from a standard normal
     distribution or from the unit ball.
 
     Args:
         arms: K.
         observed: d.
-        latent: "fixed", which can be learned, or "varying", which nobody can learn.
-        share: of the variance of the mean rewards that the observed features carry, in (0, 1].
+        latent: "fixed", which can be learned, or "varying", which cannot.
+        share: share of the variance of the mean rewards that the observed features explain, in
+            (0, 1].
         noise: standard deviation of the rewards' noise.
-        scale: standard deviation of the mean rewards: 0.5 by default, or the largest that is
-            possible if they are bounded.
-        bounded: as the paper has it: features of norm at most 1 (uniform in the unit ball) and
-            mean rewards between -1 and 1.
+        scale: standard deviation of the mean rewards; 0.5 by default, or the largest possible if
+            they are bounded.
+        bounded: as in the paper, features of norm at most 1 (uniform in the unit ball) and mean
+            rewards between -1 and 1.
     """
     arms = whole("arms", arms, 2)
     observed = whole("observed", observed, 1)

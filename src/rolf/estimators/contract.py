@@ -1,4 +1,4 @@
-"""What an estimator is: a model, which stays fixed, a belief, which is carried, and operations.
+"""What an estimator is: a fixed model, a belief carried from round to round, and operations.
 
 Model and belief are NamedTuples of arrays and numbers. An estimator's file ends with a table of
 its operations, ``estimator(Model, {...}, Traits(...))``. ``observe``, ``set_aside``,
@@ -25,20 +25,20 @@ def begin(model: Any, arms: int) -> Any:
 
 @kernel
 def observe(model: Any, belief: Any, seen: Observation) -> None:
-    """Take in a reward."""
+    """Learn a reward."""
     raise NotImplementedError
 
 
 @kernel
 def set_aside(model: Any, belief: Any, seen: Observation) -> None:
-    """Take in a reward whose action and pseudo-action did not match; most do nothing."""
+    """Handle a reward whose action and pseudo-action did not match; most estimators ignore it."""
     raise NotImplementedError
 
 
 @kernel
 def keep(model: Any, features: FloatArray, arm: int) -> FloatArray:
-    """What ``observe`` will need of the round's features (K, d), as a vector; most need the
-    arm's own."""
+    """The part of the round's features (K, d) that ``observe`` will need, as a vector; usually the
+    arm's own features."""
     raise NotImplementedError
 
 
@@ -62,22 +62,22 @@ def recompute(model: Any, belief: Any, round: int) -> None:
 
 @kernel
 def learn(model: Any, belief: Any, history: History) -> None:
-    """Add a history to the totals; ``recompute`` follows."""
+    """Add a history to the totals; call ``recompute`` afterwards."""
     raise NotImplementedError
 
 
 @kernel
 def learn_totals(model: Any, belief: Any, totals: ArmTotals) -> None:
-    """Add what was added up elsewhere to the totals; ``recompute`` follows."""
+    """Add totals per arm to the totals; call ``recompute`` afterwards."""
     raise NotImplementedError
 
 
 @kernel
 def check_totals(model: Any, belief: Any, rounds: int) -> None:
-    """Raise ValueError if no rewards of this many rounds have the totals of this belief.
+    """Raise ValueError if rewards of this many rounds cannot have the totals of this belief.
 
-    This and ``check_rest`` are for beliefs that were saved, where a wrong value may do more harm
-    than a wrong estimate. All their numbers are finite. Both are optional, and take no longer
+    This and ``check_rest`` are for saved beliefs, where a wrong value may do worse than give a
+    wrong estimate. All numbers are known to be finite. Both are optional, and must not take longer
     than reading the belief.
     """
     raise NotImplementedError
@@ -85,26 +85,26 @@ def check_totals(model: Any, belief: Any, rounds: int) -> None:
 
 @kernel
 def check_rest(model: Any, belief: Any, rounds: int) -> None:
-    """Raise ValueError if something beside the totals cannot follow from them."""
+    """Raise ValueError if anything else in the belief cannot follow from its totals."""
     raise NotImplementedError
 
 
 @kernel
 def check_growth(model: Any) -> None:
-    """Raise ValueError, with the reason, if the totals cannot be carried over to more arms.
+    """Raise ValueError, with the reason, if the totals cannot be extended to more arms.
 
-    Optional: most can.
+    Optional: usually they can.
     """
     raise NotImplementedError
 
 
-#: what every estimator has
+#: the operations of every estimator
 REQUIRED = (begin, observe, means, recompute)
 
 
 class Observation(NamedTuple):
-    """A reward: the arm, what was kept of the features of its round (by default its own, (d,)),
-    the round in which the reward came, and the probability with which the arm was chosen."""
+    """A reward: the arm, the features kept from its round (by default the arm's own, (d,)), the
+    round in which the reward came, and the probability with which the arm was chosen."""
 
     arm: int
     reward: float
@@ -114,8 +114,8 @@ class Observation(NamedTuple):
 
 
 class History(NamedTuple):
-    """Past rounds, (n,): arms, rewards, features (n, d) that the arms had,
-    probabilities of their choice."""
+    """Earlier rounds, (n,): arms, rewards, features (n, d) of the arms, and probabilities of the
+    choices."""
 
     positions: IntArray
     rewards: FloatArray
@@ -133,33 +133,33 @@ class ArmTotals(NamedTuple):
 
     @property
     def plain_sums(self) -> FloatArray:
-        """The sums of the rewards themselves."""
+        """The sums of the rewards, with ``level`` added back."""
         return self.sums + self.level * self.counts
 
 
-#: a function of a saved belief and of one recomputed from its totals
+#: compares a saved belief with one recomputed from its totals
 Agrees: TypeAlias = Callable[[Any, Any], bool]
-#: how far two may be apart that differ by rounding, relative to the largest value
+#: the largest difference due to rounding, relative to the largest value
 ROUNDING = 1e-6
-#: operations with their bodies
+#: bodies of operations
 Table: TypeAlias = Mapping[Callable[..., Any], Callable[..., Any]]
 
 
 class Traits(NamedTuple):
-    """What saving, merging and checks have to know about a belief.
+    """What saving, merging and checks need to know about a belief.
 
     Attributes:
         totals: arrays that add up over workers; everything else follows from them.
-        common: arrays that are the same in all beliefs to be added, once they are aligned.
-        derived: arrays too large to save: they are recomputed.
-        largest: the largest reward, in absolute value, that the arithmetic can hold.
-        align: brings the totals of several beliefs, by name, to where they can be added.
+        common: arrays that are equal in all beliefs to be added, once aligned.
+        derived: arrays too large to save; they are recomputed.
+        largest: the largest reward, in absolute value, that the arithmetic can handle.
+        align: aligns the totals of several beliefs, by name, so that they can be added.
         agrees: whether a saved belief agrees with the one recomputed from its totals; by default
-            all arrays have to be the same up to rounding.
-        weighs: whether rewards are weighed by the probability with which their arm was chosen.
-        sequential: whether what a reward adds to the totals depends on the rewards before it.
-        drawn: arrays on which draws from the belief depend, where those are few and small; a
-            sampled decision whose probability is read later remembers them. By default all arrays.
+            all arrays must be equal up to rounding.
+        weighs: whether rewards are weighted by the probability with which their arm was chosen.
+        sequential: whether what a reward adds to the totals depends on earlier rewards.
+        drawn: the arrays that draws from the belief depend on, if few and small; a sampled decision
+            whose probability is read later remembers them. By default all arrays.
         additive: True, or the reason why totals do not add up; such states are not merged.
     """
 
@@ -179,7 +179,7 @@ _traits: dict[type, Traits] = {}
 
 
 def estimator(model: type, table: Table, traits: Traits) -> None:
-    """The operations and traits of the estimator whose model is of this class."""
+    """Register the operations and traits of the estimator with this class of models."""
     defaults: Table = {
         set_aside: _ignore,
         keep: own_features,
@@ -192,42 +192,42 @@ def estimator(model: type, table: Table, traits: Traits) -> None:
 
 
 def _ignore(model: Any, belief: Any, seen: Observation) -> None:
-    """``set_aside``, where only matched rewards count."""
+    """``set_aside`` of an estimator that uses matched rewards only."""
 
 
 def _do_nothing(*_: Any) -> None:
-    """A check that an estimator has no need of."""
+    """A check that an estimator does not need."""
 
 
 def learns(model: Any) -> bool:
-    """Whether the estimator of a model learns from past rounds."""
+    """Whether the estimator of a model can learn from earlier rounds."""
     return has_body(learn, type(model))
 
 
 def learns_totals(model: Any) -> bool:
-    """Whether the estimator of a model learns from totals per arm."""
+    """Whether the estimator of a model can learn from totals per arm."""
     return has_body(learn_totals, type(model))
 
 
 def own_features(model: Any, features: FloatArray, arm: int) -> FloatArray:
-    """``keep``, where the features of the arm are all that matters."""
+    """``keep`` of an estimator that needs the arm's own features only."""
     row: FloatArray = features[arm]
     return row
 
 
 def traits_of(model: type) -> Traits:
-    """The traits of the estimator whose model is of this class."""
+    """The traits of the estimator with this model."""
     return _traits[model]
 
 
 def arm_estimator(model: type, table: Table, **traits: Any) -> None:
-    """An estimator whose belief follows from the counts and sums of every arm; ``traits`` are its
-    further traits."""
+    """Register an estimator whose belief follows from counts and sums per arm; ``traits`` are its
+    other traits."""
     defaults: Table = {learn: add_history, learn_totals: add_totals, check_totals: check_arms}
     estimator(model, {**defaults, **table}, Traits(("counts", "sums"), **traits))
 
 
-# --- for beliefs that hold counts and sums of every arm --------------------------------------
+# --- for beliefs with counts and sums per arm ------------------------------------------------
 
 
 def arm_totals(arms: int, history: History, level: float = 0.0) -> ArmTotals:
@@ -257,13 +257,13 @@ def check_arms(model: Any, belief: Any, rounds: int) -> None:
 
 
 def check_counts(counts: FloatArray) -> None:
-    """Refuse counts that are not whole numbers from 0 on."""
+    """Refuse counts that are not whole numbers of at least 0."""
     if (counts < 0.0).any() or (counts > MAX_COUNT).any() or (counts != np.floor(counts)).any():
         raise ValueError("counts are not all whole numbers, at least 0")
 
 
 def check_sums(counts: FloatArray, sums: FloatArray, largest: float = MAX_REWARD) -> None:
-    """Refuse sums that are too large for the number of rewards."""
+    """Refuse sums too large for the number of rewards."""
     if (np.abs(sums) > counts * largest * (1.0 + 1e-9)).any():
         raise ValueError("sums are too large for the counts")
 
@@ -278,11 +278,11 @@ def check_moments(moment: FloatArray, cross: FloatArray, rounds: int) -> None:
 
 
 def same(saved: FloatArray, recomputed: FloatArray) -> bool:
-    """Whether two arrays are the same up to rounding."""
+    """Whether two arrays are equal up to rounding."""
     size = float(np.abs(recomputed).max(initial=0.0))
     return bool((np.abs(saved - recomputed) <= ROUNDING * size).all())
 
 
 def same_roots(saved: FloatArray, recomputed: FloatArray) -> bool:
-    """Whether two are square roots of the same matrix, up to rounding."""
+    """Whether two arrays are square roots of the same matrix, up to rounding."""
     return same(saved @ saved.T, recomputed @ recomputed.T)

@@ -1,4 +1,4 @@
-"""The mean reward of every arm, each on its own: what bandits without features believe."""
+"""The mean reward of every arm separately, for bandits without features."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from rolf.types import FloatArray
 
 
 class ArmMeans(NamedTuple):
-    """Nothing but the number of arms."""
+    """The number of arms."""
 
     arms: int
 
 
 class ArmMeansBelief(NamedTuple):
-    """counts and sums (K,) are the truth; estimates are their ratio, 0 for an arm without
-    rewards."""
+    """counts and sums (K,) are the truth; estimates are the means, 0 for an arm without rewards."""
 
     counts: FloatArray
     sums: FloatArray

@@ -1,1 +1,1 @@
-"""Policies on logged decisions: logs, replay, off-policy estimates, and their result."""
+"""Evaluate policies on logged decisions: replay and off-policy estimates."""

@@ -25,9 +25,9 @@ from rolf.evaluation.sums import Overlap, Spread, Sums
 from rolf.logs.rounds import Contexts
 from rolf.types import FloatArray, IntArray
 
-TINY = 50.0  # effective decisions below which an interval is unreliable
-RARE = 5  # effective rewards other than the most common one below which it is, too
-FAR = 6.0  # standard errors between the mean weight and 1 beyond which probability is ruled out
+TINY = 50.0  # fewer effective decisions make an interval unreliable
+RARE = 5  # so do fewer effective rewards other than the most common one
+FAR = 6.0  # a mean weight more standard errors than this from 1 cannot be bad luck
 PENALTY = 1.0  # of the reward models
 NEEDS_OVERLAP = (
     "overlap: other arms must have been possible, too; on the log of a policy that is certain of "
@@ -38,13 +38,13 @@ NEEDS_OVERLAP = (
 class Scorer:
     """Values with confidence intervals.
 
-    Every estimator is a ratio v = sum of t_i / sum of s_i. Its standard error is the root of
-    sum (t_i - v s_i)^2, divided by sum s_i, and the quantile is Student's, with one degree of
-    freedom less than effective decisions.
+    Every estimator is a ratio v = sum t_i / sum s_i. Its standard error is the root of sum (t_i - v
+    s_i)^2, divided by sum s_i; the quantile is Student's, with one degree of freedom fewer than
+    there are effective decisions.
 
-    It cannot account for rewards too rare to have been seen. Where fewer than ``RARE``
-    effective decisions have a reward other than the most common one, for example with clicks,
-    the interval is that of Clopper and Pearson for their share.
+    This cannot account for rewards too rare to have been seen. If fewer than ``RARE`` effective
+    decisions have a reward other than the most common one, as with rare clicks, the interval is
+    Clopper and Pearson's for the share of those decisions.
     """
 
     def __init__(self, level: float, spread: Spread) -> None:
@@ -55,9 +55,9 @@ class Scorer:
         self._caveats: dict[tuple[str, str], list[str]] = {}
 
     def __call__(self, label: str, name: str, sums: Sums) -> Value:
-        """The value of an estimator, and its interval."""
+        """The value of an estimator, with its interval."""
         if sums.size == 0:
-            self._warn(label, name, "no decisions at all: none of the log was accepted")
+            self._warn(label, name, "no decisions: the policy accepted none of the log")
             return Value(label, name, math.nan, -math.inf, math.inf, 0.0)
         value, effective, share = sums.value, sums.effective, sums.odd / sums.w
         low, high = self._interval(sums)
@@ -69,7 +69,7 @@ class Scorer:
                 value - self.above * fewer - self.below * more,
                 value + self.above * more + self.below * fewer,
             )
-            if name in ("ips", "dr"):  # their values vary with more than the share
+            if name in ("ips", "dr"):  # their values depend on more than the share
                 ends = min(low, ends[0]), max(high, ends[1])
             low, high = ends
         if name != "mean" and effective < TINY:
@@ -95,7 +95,7 @@ class Scorer:
         self._caveats.setdefault((label, text), []).append(name)
 
     def caveats(self) -> list[str]:
-        """What is unreliable about the values so far, one sentence per policy and reason."""
+        """Warnings about the values so far, one sentence per policy and reason."""
         return [
             f"{label}: {', '.join(names)} {'rests' if len(names) == 1 else 'rest'} on {text}."
             for (label, text), names in self._caveats.items()
@@ -118,11 +118,11 @@ def exact_share(count: float, size: float, tails: FloatArray) -> tuple[float, fl
 def expected_variances(
     rule: FloatArray, played: IntArray, probabilities: FloatArray, weights: FloatArray
 ) -> FloatArray:
-    """The variance of the importance weight of every decision (n,), if the arms that were not
-    played shared the rest of the probability equally.
+    """The variance of every decision's importance weight (n,), if the arms not played shared the
+    remaining probability equally.
 
-    Large weights that are rare may not have come up: what came up would then vary too little. The
-    rule's probabilities are (K,) or (n, K); what is certain had no rest to share.
+    Rare large weights may be missing from the log, and the weights in it then vary too little. The
+    rule's probabilities are (K,) or (n, K); a certain decision leaves no probability to share.
     """
     squares = weights * weights
     squares *= probabilities  # the square of the rule's probability, over the log's
@@ -143,7 +143,7 @@ def expected_variances(
 
 
 def check_overlap(label: str, seen: Overlap) -> None:
-    """Refuse importance weights whose mean is not 1, as it is if the log gave every arm of the
+    """Refuse importance weights with a mean other than 1: the log did not give every arm of the
     rule a probability."""
     mean = seen.w / seen.size
     spread = max(seen.ww / seen.size - mean * mean, 0.0)
@@ -182,8 +182,8 @@ def fixed_model(augmented: Augmentation, totals: ArmTotals) -> FloatArray:
 
 
 class VaryingTotals(NamedTuple):
-    """What a ridge regression on the features of the round and a bias per arm rests on: totals of
-    a ``BiasedRidge`` of rewards less a level."""
+    """The totals behind a ridge regression on the features of the round and a bias per arm: those
+    of a ``BiasedRidge``, of rewards less a level."""
 
     counts: FloatArray
     sums: FloatArray

@@ -1,4 +1,4 @@
-"""One pass over the decisions of a log: every section of it is a task, and its results add up."""
+"""One pass over the decisions of a log. Each section is a task, and their results add up."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from rolf.tables.labels import Lookup
 from rolf.types import FloatArray, IntArray
 
 DRAWS = 1000  # per round, for the probabilities of Thompson sampling
-#: decisions of a section above which the most common reward is looked for in a sample
+#: in sections with more decisions, a sample gives the most common reward
 MANY = 1 << 17
 
 
 class Rule(NamedTuple):
-    """A policy that no longer learns: the probability of each arm (K,), or a policy that is asked
-    for them with the features of every round; and what its doubly robust values rest on."""
+    """A policy that no longer learns: the probability of each arm (K,), or a policy that gives them
+    for the features of a round; and the reward model of its doubly robust values."""
 
     label: str
     probabilities: FloatArray | None
@@ -40,13 +40,13 @@ class Plan(NamedTuple):
     Attributes:
         arms: the table of arms.
         level: what is taken off rewards before they are added up per arm.
-        centre: as in ``Sums``; None where decisions are only learned from.
-        common: the most common reward, as far as it is known.
-        rules: to be weighed.
+        centre: as in ``Sums``; None for a pass that only learns.
+        common: the most common reward, if known.
+        rules: the rules to evaluate.
         estimators: some of "ips", "snips", "dr".
         limit: the largest weight.
         features: whether to read the features of the rounds.
-        varying: whether to add up what a reward model for varying features rests on.
+        varying: whether to add up totals for a reward model with varying features.
     """
 
     arms: Arms
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
 
 
 class RuleSums(NamedTuple):
-    """Of one rule: its overlap with the log, and the sums of every estimator."""
+    """Sums of one rule: its overlap with the log, and those of every estimator."""
 
     overlap: Overlap
     values: dict[str, Sums]
@@ -72,9 +72,9 @@ class RuleSums(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What was added up: rewards per arm and which there are, the least probability (infinite if
-    none is known), how many decisions were certain and how many rewards are defaults; and, where
-    they are evaluated, the rewards themselves and every rule."""
+    """The totals of a pass: rewards per arm and their distribution, the smallest probability
+    (infinite if none is known), the numbers of certain decisions and default rewards; in
+    evaluations also the sums of the rewards and of every rule."""
 
     totals: ArmTotals
     spread: Spread
@@ -107,12 +107,12 @@ class Tally(NamedTuple):
 
 
 def added(tallies: Iterable[Tally]) -> Tally:
-    """All together, in their order."""
+    """The sum of tallies, added in their order."""
     return reduce(Tally.plus, tallies)
 
 
 def tally(plan: Plan, section: Section, ahead: bool = False) -> Tally:
-    """Add up a section of a log; ``ahead``: what comes next is read meanwhile."""
+    """Add up a section of a log; with ``ahead``, the next rows are read meanwhile."""
     lookup = Lookup(plan.arms.labels)
     many = section.stop - section.start > MANY
     rows = section.part.decisions(section.start, section.stop, plan.features)
@@ -154,7 +154,7 @@ def _tally_rows(plan: Plan, rows: Decisions, positions: IntArray, many: bool) ->
 
 
 def _totals(plan: Plan, positions: IntArray, rewards: FloatArray) -> ArmTotals:
-    """Per arm; squares are only needed to learn from."""
+    """Totals per arm; squares are needed only for learning."""
     if plan.centre is None:
         history = History(positions, rewards, np.zeros((0, 0)), np.zeros(0))
         return arm_totals(plan.arms.count, history, plan.level)
@@ -214,7 +214,7 @@ def _weigh(
 
 
 def square_features(arms: Arms, section: Section) -> FloatArray:
-    """The sum (K, m) of the squares of the features that vary."""
+    """The sums (K, m) of squares of the varying features."""
     out: FloatArray | None = None
     for rows in section.part.decisions(section.start, section.stop, True):
         contexts = contexts_of(rows.columns, arms, rows.size)

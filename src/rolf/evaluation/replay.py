@@ -1,26 +1,26 @@
 """What would another policy have earned? Policies evaluated on logged decisions.
 
-Write q_i for the probability with which the logged arm a_i was chosen, y_i for its reward, and
-w_i = pi(a_i)/q_i for the importance weight under the evaluated rule pi.
+Let q_i be the probability with which the logged arm a_i was chosen, y_i its reward, and w_i =
+pi(a_i)/q_i its importance weight under the evaluated rule pi.
 
-* ``replay`` (Li et al. 2011) plays the *learning* policy along the log: a logged decision is
-  accepted where the policy decides the same, and only then does it learn. Its value is the mean
-  reward of the accepted decisions. If the log is contextual, decisions are thinned first: they
-  are kept with probability min(q)/q_i, which makes the kept ones uniform over arms in every
-  round. Otherwise the policy's decision waits for the next logged one of the same arm: an arm's
-  rewards have the same distribution whenever it is played, so no thinning, and no q, is needed.
-* The others evaluate a *fixed* rule: what the policy would do next after learning from the first
-  part of the log, according to ``policy.probabilities()``; forced exploration counts as done.
-  They use only the rest of the log:
+* ``replay`` (Li et al. 2011) plays the *learning* policy along the log. It accepts a logged
+  decision where the policy decides the same, and the policy learns from accepted decisions only.
+  The value is their mean reward. In a contextual log, decisions are first thinned: each is kept
+  with probability min(q)/q_i, which makes the kept ones uniform over arms in every round. In any
+  other log, an arm's rewards have the same distribution whenever it is played, so the policy's
+  decision is matched with the next logged one for its arm; neither thinning nor q is needed.
+* The others evaluate a *fixed* rule: the probabilities that the policy gives the arms after
+  learning from the first part of the log (``policy.probabilities()``), with forced exploration
+  counted as done. They use only the rest of the log:
 
       ips    mean of w_i y_i
       snips  sum of w_i y_i / sum of w_i
       dr     mean of sum_a pi(a) m(a) + w_i (y_i - m(a_i))
 
-  with m a ridge regression on augmented features. It is fitted again for each of five blocks, on
+  where m is a ridge regression on augmented features, refitted for each of five blocks on
   everything before the block, so that no reward is predicted from itself or from a later one.
 
-The docstring of ``replay`` says what each of them assumes.
+The docstring of ``replay`` lists what each estimator assumes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from rolf.simulation.entries import Entry, read_policies
 
 ESTIMATORS = ("replay", "ips", "snips", "dr")
 NEEDS_PROBABILITIES = (
-    "the probability of every decision: in this log it may depend on what also moves the rewards"
+    "the probability of every decision: in this log it may depend on what also affects rewards"
 )
 TICKS = 20  # of the progress bar, per policy and part
 
@@ -67,42 +67,41 @@ def replay(
 ) -> Evaluation:
     """Evaluate policies on a logged experiment.
 
-    All estimators assume that rewards do not change over time, that they are the arms' own
-    and not defaults for rewards that never came, and that every arm of ``features`` could be
-    chosen in every round. Beyond that:
+    All estimators assume that rewards do not drift over time, that none is a default for a reward
+    that never came, and that every arm of ``features`` could be chosen in every round. Beyond that:
 
-    * "replay" evaluates the policy learning from scratch, over as many rounds as were accepted:
-      about n/K of n logged decisions if those were uniform. In a contextual log all probabilities
-      must be known; in any other, the arms that the policy tries must have been logged.
+    * "replay" evaluates the policy learning from scratch, over as many rounds as it accepts: about
+      n/K of n logged decisions if those were uniform. In a contextual log all probabilities must be
+      known; in any other, the arms that the policy tries must have been logged.
     * "ips" evaluates the rule learned from the first part. Probabilities must be known, and
-      positive wherever the rule's are (overlap). Unbiased. A deterministic rule gives one arm
-      probability 1, so that only logged decisions for that arm count.
-    * "snips" evaluates and assumes the same. Biased by O(1/n), but a shift of all rewards
-      shifts it by as much, and it varies less where weights vary.
+      positive wherever the rule's are (overlap). Unbiased. For a deterministic rule, which gives
+      one arm probability 1, only logged decisions for that arm count.
+    * "snips" evaluates and assumes the same. Biased by O(1/n), but it varies less where weights
+      vary, and shifts exactly with the rewards.
     * "dr" evaluates and assumes the same. Unbiased; the better the reward model, the less it
       varies.
 
-    The interval of "replay" is about the decisions of this one pass; other seeds show how lucky
-    the learning was. Weights that cannot come from overlap are refused: with a warning, or with
-    an error if that leaves no row. An effective sample size below 50 gives a warning, too.
+    The interval of "replay" covers this one pass; other seeds show how much luck was in the
+    learning. Weights that rule out overlap are refused: with a warning, or with an error if no row
+    is left. An effective sample size below 50 is also a warning.
 
-    A path is read part by part, so Parquet files and folders of them may be larger than memory.
+    A path is read part by part, so Parquet files and folders may be larger than memory.
 
     Args:
         log: the path of a log, a ``rolf.Log``, or pairs of an arm and its reward.
-        features: (K, d) features of the arms as for a policy, what ``read_arms`` returns, or
-            the path of a file for it. Arms are matched by name.
-        policies: for each label a policy as in ``rolf.simulate``; or a list of names.
-        seed: same seed, same values.
+        features: (K, d) features of the arms as for a policy, the result of ``read_arms``, or the
+            path of a file that it reads. Arms are matched by name.
+        policies: a policy per label, as in ``rolf.simulate``, or a list of names.
+        seed: the same seed gives the same values.
         level: of the confidence intervals.
         estimators: some of "replay", "ips", "snips", "dr".
         split: the share of the log, from its start, that fixed rules learn from.
         clip: largest weight; larger ones are cut, which adds bias and reduces variance.
         progress: show a progress bar; by default on a terminal.
-        backend: where the parts of a log in files are read: "local", on the cores of this machine,
+        backend: where to read the parts of a log in files: "local", on the cores of this machine,
             or "dask" or "ray", whose workers must find the files under the same path. The numbers
             are the same everywhere.
-        jobs: how many parts are read at the same time; by default as many as there are cores.
+        jobs: how many parts to read at the same time; by default one per core.
         address: of the Dask or Ray cluster.
     """
     require("scipy", "replay")
@@ -158,7 +157,7 @@ def replay(
                 refusals[f"{entry.label}: {', '.join(weighted)}"] = error
         if replayed:
             rows.append(score(entry.label, "replay", accepted[entry.label]))
-    if len(rows) == 1:  # only that of the log itself
+    if len(rows) == 1:  # only the log's own
         raise next(iter(refusals.values()))
     order = {name: place for place, name in enumerate(["mean", *chosen])}
     labels = [LOGGED, *(entry.label for entry in entries)]
@@ -189,7 +188,7 @@ def _without_probabilities(log: Log | LogFiles) -> str:
 
 
 def _checked_cut(log: Log | LogFiles, arms: Arms, entries: list[Entry], split: float) -> int:
-    """How many decisions rules learn from, once log and policies are known to fit."""
+    """How many decisions rules learn from; raises unless log and policies fit."""
     cut = int(len(log) * split)
     if cut < 1 or len(log) - cut < 2:
         got = f"{len(log)} decisions, split after {cut}"

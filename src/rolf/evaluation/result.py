@@ -1,4 +1,4 @@
-"""What an evaluation on a log returns: one row per policy and estimator."""
+"""The result of an evaluation on a log: one row per policy and estimator."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ LOGGED = "as logged"
 
 @dataclass(frozen=True)
 class Value:
-    """The mean reward per decision of a policy, by one estimator.
+    """The mean reward per decision of a policy, according to one estimator.
 
     Attributes:
-        policy: its label.
+        policy: the policy's label.
         estimator: "replay", "ips", "snips" or "dr"; "mean" for the log itself.
         value: the estimated mean reward per decision.
         low: lower end of the confidence interval.
         high: upper end.
-        effective: how many decisions the value rests on: those that were accepted, or the
-            effective sample size (sum w)^2 / sum w^2 of the importance weights w.
+        effective: how many decisions the value rests on: the accepted ones, or the effective sample
+            size (sum w)^2 / sum w^2 of the importance weights w.
     """
 
     policy: str
@@ -49,8 +49,8 @@ class Evaluation(Sequence[Value]):
     Attributes:
         rows: the values.
         level: of the confidence intervals.
-        decisions: how many were in the log.
-        notes: what to know when reading the values, as sentences.
+        decisions: the number of decisions in the log.
+        notes: what to know when reading the values, in sentences.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Evaluation(Sequence[Value]):
         return html_lines(head, *self.notes) + html_table(self._lines(), left=2)
 
     def _digits(self) -> int:
-        """Decimals that show the narrowest interval with two digits."""
+        """Enough decimals to show the narrowest interval with two digits."""
         widths = [row.high - row.low for row in self.rows if row.high > row.low]
         return min(max(1 - math.floor(math.log10(min([1.0, *widths]))), 2), 9)
 
@@ -128,7 +128,7 @@ class Evaluation(Sequence[Value]):
     ) -> Figure:
         """Values and intervals of every policy, beside the log's own mean.
 
-        Written to ``path`` if given, and drawn into the Matplotlib axes ``ax`` if given.
+        Saved to ``path`` and drawn into the Matplotlib axes ``ax``, if these are given.
         """
         figure = evaluation_figure(
             [row for row in self.rows if row.policy != LOGGED],

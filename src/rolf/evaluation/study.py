@@ -1,4 +1,5 @@
-"""Policies on a log: what rules earn by their weights, and what learning policies accept."""
+"""Policies on a log: values of fixed rules by importance weights, and what learning policies
+accept."""
 
 from __future__ import annotations
 
@@ -29,14 +30,14 @@ BLOCKS = 5  # of the reward model
 
 
 class Ticker:
-    """Advances a progress bar by a number of steps, as the rows of some passes are read."""
+    """Advances a progress bar by a number of steps as rows are read."""
 
     def __init__(self, advance: Callable[[str], None], label: str, steps: int) -> None:
         self._advance, self._label, self._steps = advance, label, steps
         self._done, self._rows = 0, 0
 
     def __call__(self, rows: int, total: int) -> None:
-        """So many more rows of all have been read."""
+        """Count ``rows`` more of ``total`` rows as read."""
         self._rows += rows
         while self._done < min(self._steps * self._rows // total, self._steps):
             self._done += 1
@@ -44,7 +45,7 @@ class Ticker:
 
 
 class Round(NamedTuple):
-    """Decisions of a log, some at a time, with arms as positions."""
+    """A batch of a log's decisions, with arms as positions."""
 
     positions: IntArray
     probabilities: FloatArray
@@ -53,7 +54,7 @@ class Round(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A log as a worker needs it."""
+    """What a worker needs of a log."""
 
     parts: Sequence[LogPart]
     sizes: Sequence[int]
@@ -61,7 +62,7 @@ class Source(NamedTuple):
     typical: FloatArray | None  # (K, d) features of the rounds, where they vary
 
     def rounds(self, start: int, stop: int, varying: bool) -> Iterator[Round]:
-        """Decisions from one to another, some at a time."""
+        """Decisions from ``start`` to ``stop``, batch by batch."""
         lookup = Lookup(self.arms.labels)
         for section in sections(self.sizes, self.parts, start, stop):
             for rows in section.part.decisions(section.start, section.stop, varying):
@@ -69,14 +70,14 @@ class Source(NamedTuple):
                 yield Round(rows.positions(lookup), rows.probabilities, rows.rewards, contexts)
 
     def policy(self, entry: Entry, seed: int, **options: Any) -> Any:
-        """A new policy; its own options take precedence."""
+        """A new policy; its entry's options take precedence."""
         table = self.typical if entry.build.varying else self.arms.features
         stream = np.random.SeedSequence(seed, spawn_key=(zlib.crc32(entry.label.encode()),))
         return entry.build(table, seed=stream, **{**options, **entry.options})
 
 
 class Study:
-    """A log, and the policies to be evaluated on it."""
+    """A log and the policies to evaluate on it."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class Study:
         return sections(self.log.sizes, self.log.parts, start, stop)
 
     def _typical(self) -> FloatArray:
-        """How large the features of the rounds are, as root mean squares."""
+        """The typical size of the features of the rounds, as root mean squares."""
         kept, size = self._sections(0, len(self.log)), len(self.log)
         squares = sum(self.workers.results(partial(square_features, self.arms), kept, size))
         names = varying_features(self.log.columns, self.arms)
@@ -108,7 +109,7 @@ class Study:
     # --- fixed rules ---
 
     def evaluate(self, names: Sequence[str], limit: float, tick: Ticker) -> Tally:
-        """What rules that learned from the first decisions earn on the others."""
+        """What rules earn on later decisions, after learning from the first ones."""
         level = float(next(self.source.rounds(0, 1, False)).rewards[0])
         dr = "dr" in names
         plan = Plan(self.arms, level, varying=self.varying and dr, features=self.varying and dr)
@@ -128,7 +129,7 @@ class Study:
             plan = plan._replace(common=seen.spread.common)
 
     def _evaluate(self, plan: Plan, rules: list[Rule], seen: Tally, tick: Ticker) -> Tally:
-        """Block by block, each with reward models of everything before it."""
+        """Evaluate block by block, each with reward models fitted to everything before it."""
         size = len(self.log) - self.cut
         blocks = BLOCKS if "dr" in plan.estimators else 1
         starts = np.cumsum([0, *(each.size for each in np.array_split(np.empty(size), blocks))])
@@ -158,7 +159,7 @@ class Study:
         return added(ticked())
 
     def _rule(self, entry: Entry, learned: Tally) -> Rule:
-        """What a policy would do next after the first decisions."""
+        """The rule of a policy after learning from the first decisions."""
         parameters = inspect.signature(entry.build).parameters
         options = {"exploration": 0} if "exploration" in parameters else {}
         policy = self.source.policy(entry, self.seed, **options)
@@ -213,8 +214,8 @@ def replayed(
     least: float | None,
     tick: Ticker | None = None,
 ) -> Sums:
-    """The rewards that a learning policy accepts; in a contextual log, with its ``least``
-    probability, decisions are thinned first."""
+    """The rewards that a learning policy accepts. In a contextual log, whose smallest probability
+    is ``least``, decisions are thinned first."""
     policy = source.policy(entry, seed)
     coin = np.random.default_rng([seed, 2])
     accept = _accept_varying if policy.varying else _PendingDecision()
@@ -233,7 +234,7 @@ def replayed(
 
 
 class _PendingDecision:
-    """A decision of a policy waits for the next logged one of the same arm."""
+    """Matches a policy's decision with the next logged one for the same arm."""
 
     def __init__(self) -> None:
         self.decision: Any = None
@@ -251,7 +252,7 @@ class _PendingDecision:
             while used[arm] < starts[arm + 1] and by_arm[used[arm]] < place:
                 used[arm] += 1
             if used[arm] == starts[arm + 1]:
-                break  # not among these
+                break  # not in this batch
             place = by_arm[used[arm]]
             row = int(rows[place])
             policy.tell(self.decision, float(rounds.rewards[row]))
@@ -262,7 +263,7 @@ class _PendingDecision:
 
 
 def _accept_varying(policy: Any, rounds: Round, rows: IntArray) -> list[int]:
-    """Where a policy that takes the features of the round decides the same."""
+    """The rows in which a policy that takes the features of the round decides the same."""
     assert rounds.contexts is not None
     accepted = []
     played = rounds.positions.tolist()

@@ -1,8 +1,8 @@
 """Sums over the decisions of a log, from which values and their intervals follow.
 
-Sums of parts add up to those of the whole, so a log may be read in any number of parts. To give
-the same bits wherever the parts were read, they are added in the order of the parts, and by
-functions that no library splits over threads.
+Sums of parts add up to those of the whole, so a log can be read in any number of parts. They are
+added in the order of the parts, by functions that no library splits over threads, so the result is
+the same to the last bit wherever the parts were read.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import numpy as np
 
 from rolf.types import FloatArray
 
-#: how many of some rewards are looked at to find the most common one, where they are very many
+#: sample size for finding the most common of very many rewards
 SAMPLE = 1 << 8
 #: candidates for the most common reward
 CANDIDATES = 1 << 12
-#: where there are more distinct rewards than candidates, the share that makes one common
+#: the share that makes a reward common if there are more distinct rewards than candidates
 COMMON = 0.01
 
 
 class Sums(NamedTuple):
-    """Of a ratio, sum of t_i over sum of s_i, with x_i = t_i - c s_i for a centre c, which keeps
-    digits; of weights w_i; and of those whose reward is not the most common one, ``odd``."""
+    """Sums for a ratio, sum t_i over sum s_i, with x_i = t_i - c s_i for a centre c, which
+    preserves digits; sums of weights w_i, and of those whose reward is not the most common one,
+    ``odd``."""
 
     centre: float
     size: int = 0
@@ -37,7 +38,7 @@ class Sums(NamedTuple):
     odd: float = 0.0
 
     def plus(self, other: Sums) -> Sums:
-        """With the sums of more decisions, about the same centre."""
+        """These sums plus those of more decisions, about the same centre."""
         pairs: Any = zip(self[1:], other[1:], strict=True)
         return Sums(self.centre, *(mine + more for mine, more in pairs))
 
@@ -48,7 +49,8 @@ class Sums(NamedTuple):
 
     @property
     def effective(self) -> float:
-        """(sum w)^2 / sum w^2: how many decisions with equal weights would tell as much."""
+        """(sum w)^2 / sum w^2: how many decisions of equal weight would carry as much
+        information."""
         return self.w**2 / self.ww
 
     @property
@@ -59,7 +61,7 @@ class Sums(NamedTuple):
 
 
 def product(a: FloatArray, b: FloatArray) -> float:
-    """The sum of a_i b_i; ``@`` may split it over threads, and round differently."""
+    """The sum of a_i b_i. (``@`` may split it over threads, and round differently.)"""
     return float(np.einsum("i,i->", a, b))
 
 
@@ -97,8 +99,8 @@ def sums_of(
 
 
 class Overlap(NamedTuple):
-    """Of importance weights before they are cut: sums of them, of their squares and of the variance
-    to be expected, and how many decisions were certain."""
+    """Sums over importance weights before clipping: the weights, their squares and their expected
+    variances; and how many decisions were certain."""
 
     size: int = 0
     w: float = 0.0
@@ -110,8 +112,8 @@ class Overlap(NamedTuple):
     def of(
         cls, weights: FloatArray, certain: int = 0, variances: FloatArray | None = None
     ) -> Overlap:
-        """Of the weights of some decisions, how many of these were certain, and the variances that
-        are to be expected."""
+        """From the weights of some decisions, how many of these were certain, and expected
+        variances."""
         variance = 0.0 if variances is None else float(variances.sum())
         square = product(weights, weights)
         return cls(weights.size, float(weights.sum()), square, variance, certain)
@@ -127,10 +129,10 @@ class Overlap(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Which rewards there are: the smallest, the largest, and the most common ones.
+    """The distribution of rewards: the smallest, the largest, and the most common ones.
 
-    Counts are those of Misra and Gries: exact as long as there are no more distinct rewards than
-    ``CANDIDATES``, otherwise too low by at most the share 1/``CANDIDATES`` of all.
+    Counts follow Misra and Gries: exact up to ``CANDIDATES`` distinct rewards, otherwise too low by
+    at most 1/``CANDIDATES`` of all rewards.
     """
 
     low: float
@@ -142,7 +144,7 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, rewards: FloatArray, sample: bool = False) -> Spread:
-        """Of some rewards; with ``sample`` the common ones of every so many-th."""
+        """From some rewards; with ``sample``, the common ones come from an evenly spaced sample."""
         step = rewards.size // SAMPLE | 1 if sample else 1
         values, counts = np.unique(rewards[::step], return_counts=True)
         low, high = float(rewards.min()), float(rewards.max())
@@ -150,7 +152,7 @@ class Spread(NamedTuple):
         return spread._pruned(SAMPLE // 8 if sample else CANDIDATES)
 
     def plus(self, other: Spread) -> Spread:
-        """Together with that of more rewards."""
+        """This spread and that of more rewards, together."""
         both = np.concatenate([self.values, other.values])
         values, places = np.unique(both, return_inverse=True)
         weights = np.concatenate([self.counts, other.counts])
@@ -165,7 +167,8 @@ class Spread(NamedTuple):
         )._pruned(CANDIDATES)
 
     def _pruned(self, most: int) -> Spread:
-        """With no more candidates than this; the largest count of the others is taken off all."""
+        """Keep the ``most`` most common rewards, and subtract the largest dropped count from
+        theirs."""
         if self.values.size <= most:
             return self
         least = np.partition(self.counts, -most - 1)[-most - 1]
@@ -175,8 +178,8 @@ class Spread(NamedTuple):
 
     @property
     def common(self) -> float | None:
-        """The most common reward, the smallest of several; None if none stands out among very
-        many."""
+        """The most common reward, the smallest on a tie; None if very many rewards are about
+        equally common."""
         if not self.values.size or (not self.exact and self.counts.max() < COMMON * self.size):
             return None
         return float(self.values[self.counts.argmax()])

@@ -1,8 +1,7 @@
-"""Asks and rewards that come together are written together."""
+"""Batches: asks and tells that arrive together are written together."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, TypeAlias
@@ -25,12 +24,12 @@ Pairs: TypeAlias = Mapping[str, float] | Iterable[tuple[Decision | str, float]]
 
 
 class Ask:
-    """Decisions that are wanted, as in ``Experiment.ask_many``; then the decisions, or an error.
+    """A request for decisions, as in ``Experiment.ask_many``; later the decisions, or an error.
 
     Attributes:
-        decisions: those made so far.
-        new: how many of them were not on record before.
-        error: why they could not be made.
+        decisions: the decisions made so far.
+        new: how many of them were not in the log before.
+        error: why the decisions could not be made.
     """
 
     def __init__(
@@ -66,20 +65,20 @@ class Ask:
         return self.error is None and len(self.decisions) < self.count
 
     def result(self) -> list[Decision]:
-        """The decisions, if they could be made."""
+        """The decisions; raises if they could not be made."""
         if self.error is not None:
             raise self.error
         return self.decisions
 
 
 class Tell:
-    """Rewards to record, all or none, as in ``Experiment.tell_many``; then how many were new, or
-    an error.
+    """Rewards to record, all or none, as in ``Experiment.tell_many``; later the number of new ones,
+    or an error.
 
     Attributes:
-        numbered: the rewards by the numbers of their decisions, once they are checked.
-        new: how many of them were not on record before.
-        error: why they could not be recorded.
+        numbered: the rewards by decision number, once checked.
+        new: how many of them were not in the log before.
+        error: why the rewards could not be recorded.
     """
 
     def __init__(self, rewards: Pairs) -> None:
@@ -89,7 +88,7 @@ class Tell:
         self.error: RolfError | None = None
 
     def result(self) -> int:
-        """How many rewards were not on record, if they could be recorded."""
+        """The number of new rewards; raises if they could not be recorded."""
         if self.error is not None:
             raise self.error
         return self.new
@@ -100,10 +99,10 @@ Answered: TypeAlias = list[tuple[Ask, list[Row]]]
 
 
 def write(log: SyncedReplica, asks: Sequence[Ask], tells: Sequence[Tell]) -> None:
-    """Record the rewards and make the decisions, with a single write if nothing is in the way:
-    rewards of decisions that this process has made just now need not be looked up.
+    """Record the rewards and make the decisions, with a single write if possible: rewards of
+    decisions recently made by this process need not be looked up.
 
-    What is wrong with one of them is its own error. Rewards are those that ``checked`` gives.
+    Each ask or tell gets its own error. ``tells`` come from ``checked``.
     """
     told = _combined(tells) if tells else {}
     rows = rewards.recent_rows(log, told, log.now()) if asks and told else []
@@ -119,24 +118,23 @@ def write(log: SyncedReplica, asks: Sequence[Ask], tells: Sequence[Tell]) -> Non
 
 
 def _decide_all(log: SyncedReplica, asks: Sequence[Ask], told: Sequence[Row]) -> bool:
-    """Decide for all, one after the other; whether the rewards ``told`` were written with the
-    first decisions."""
-    caught_up = log.record.reward_after is None or rewards.give_defaults(log)
+    """Decide for all, one after the other; return whether the rewards ``told`` were written with
+    the first decisions."""
+    if log.record.reward_after is not None:
+        rewards.give_defaults(log)
     written = False
     while unfinished := [ask for ask in asks if ask.unfinished]:
         written |= _decide_some(log, unfinished, told)
         told = ()
-    if caught_up:  # otherwise this has taken long enough
-        log.snapshot_if_due()
     return written
 
 
 def _decide_some(log: SyncedReplica, asks: Sequence[Ask], told: Sequence[Row]) -> bool:
-    """Make the next decisions, as many as are written at a time. Rewards of other decisions are
-    written with them unless something is in the way; whether they were."""
+    """Make the next decisions, up to one write. Rewards of other decisions are written with them if
+    possible; return whether they were."""
     keyed = [ask.request for ask in asks if ask.request]
     known: dict[Request, Answer] = {}
-    doubtful = False  # as long as nothing is in the way, idempotency keys are taken to be new
+    doubtful = False  # until there is a conflict, idempotency keys are assumed to be new
     with closing(log.attempts()) as attempts:
         for attempt in attempts:
             try:
@@ -149,12 +147,10 @@ def _decide_some(log: SyncedReplica, asks: Sequence[Ask], told: Sequence[Row]) -
                     raise
                 continue
             attempt.append([*rows, *told])
-    labels = log.replica.roster.arms.labels
     for ask, decided in answered:
-        log.remember(decided)
-        ask.decisions += [_decision(log, row, labels) for row in decided]
+        ask.decisions += log.decisions(decided)
         ask.chosen += [row.arm for row in decided]
-        ask.new += sum(row.seq == 0 for row in decided)  # others were read from the log
+        ask.new += sum(row.seq == 0 for row in decided)  # the others were read from the log
     return bool(told)
 
 
@@ -179,14 +175,14 @@ def _choose(
                 answered.append((ask, _answer(ask, known[request])))
                 continue
             if request and request.numbers[0] in taken:
-                continue  # the same key twice: the other one comes first
+                continue  # the same key twice: the first one is decided first
             try:
                 decided = _chosen(replica, ask, number, PART - len(rows), now)
             except StorageError:
                 raise
             except RolfError as error:
                 ask.error = error
-                # what could be decided when the key was used first perhaps no longer can
+                # what was possible when the key was first used may no longer be
                 before = answers(log.store, log.record, [request]) if request else {}
                 if request in before:
                     ask.error = None
@@ -194,7 +190,7 @@ def _choose(
                 continue
             answered.append((ask, decided))
             number += len(decided)
-            characters += sum(len(row.details or "") for row in decided)
+            characters += len(decided) * len(decided[0].details or "")  # the same for all
             rows += decided
             if request is not None:
                 rows.append(request.row(decided))
@@ -203,7 +199,7 @@ def _choose(
 
 
 def _answer(ask: Ask, answer: Answer) -> list[Row]:
-    """The decisions that were made for an idempotency key before."""
+    """The decisions already made for an idempotency key."""
     if isinstance(answer, DifferentRequest):
         ask.error = answer
         return []
@@ -224,17 +220,11 @@ def _chosen(replica: Replica, ask: Ask, number: int, most: int, now: float) -> l
     return replica.decide(numbers, Round(positions, features), details, now, ask.distinct)
 
 
-def _decision(log: SyncedReplica, row: Row, labels: Sequence[Any]) -> Decision:
-    probability = math.nan if row.probability is None else row.probability
-    id = log.record.decision_id(row.number)
-    return Decision(id, labels[row.arm], probability, labels[row.greedy], bool(row.matched))
-
-
 # --- rewards ---
 
 
 def checked(log: SyncedReplica, tells: Sequence[Tell]) -> list[Tell]:
-    """The tells with rewards that could be recorded."""
+    """The tells whose rewards can be recorded."""
     good = []
     for tell in tells:
         try:
@@ -247,7 +237,7 @@ def checked(log: SyncedReplica, tells: Sequence[Tell]) -> list[Tell]:
 
 
 def _numbered(log: SyncedReplica, told: Pairs) -> dict[int, float]:
-    """Rewards by the numbers of their decisions."""
+    """Rewards by decision number."""
     pairs = told.items() if isinstance(told, Mapping) else told
     numbered: dict[int, float] = {}
     try:
@@ -269,7 +259,7 @@ def _record(log: SyncedReplica, tells: Sequence[Tell]) -> None:
         try:
             _note_new(tells, rewards.tell(log, together))
             return
-        except DecisionError:  # nothing was recorded: find out whose it is
+        except DecisionError:  # nothing was recorded: find out which tell is at fault
             pass
     for tell in tells:
         try:
@@ -279,7 +269,7 @@ def _record(log: SyncedReplica, tells: Sequence[Tell]) -> None:
 
 
 def _combined(tells: Sequence[Tell]) -> dict[int, float]:
-    """All rewards that are told; none if some disagree."""
+    """All rewards told; none if some disagree."""
     together: dict[int, float] = {}
     for tell in tells:
         together |= tell.numbered
@@ -288,7 +278,7 @@ def _combined(tells: Sequence[Tell]) -> dict[int, float]:
 
 
 def _note_new(tells: Sequence[Tell], new: set[int]) -> None:
-    """Note which rewards were new: each counts for the first that told it."""
+    """Count new rewards: each counts for the first tell that has it."""
     for tell in tells:
         tell.new = len(new & tell.numbered.keys())
         new = new - tell.numbered.keys()

@@ -50,18 +50,16 @@ def open_experiment(
         record = None if store is None else store.record(name)
         if record is None:
             if roster is None:
-                raise UnknownExperiment(
-                    f"no experiment is called {name!r}; pass features to create it"
-                )
+                raise UnknownExperiment(f"no experiment named {name!r}; pass features to create it")
             new = settings.record(name, roster, settings.new_policy(roster))
             store = store or connect(url, timeout)
             record = store.create(new)
             if record is not None:
                 roster.warn()
                 return opened(store, record, new=True)
-            record = store.record(name)  # another process was faster
+            record = store.record(name)  # another process created it
             if record is None:
-                raise UnknownExperiment(f"experiment {name!r} was deleted just now")
+                raise UnknownExperiment(f"experiment {name!r} has just been deleted")
         assert store is not None
         experiment = opened(store, record)
         settings.check_same(experiment.synced.replica)
@@ -76,7 +74,7 @@ def open_experiment(
 
 
 def opened(store: Store, record: Record, *, new: bool = False) -> Experiment:
-    """An experiment by its record; ``new``: it was created just now."""
+    """Open an experiment by its record; ``new``: it has just been created."""
     close_abandoned()
     log = SyncedReplica(store, record, new=new)
     return Experiment(log, Gate(log))
@@ -94,7 +92,7 @@ def create(
     reward_after: float | timedelta | None = None,
     rows: Iterable[Row] = (),
 ) -> Experiment:
-    """Create an experiment that must not exist yet, with a log that its policy accepts."""
+    """Create an experiment, which must not exist yet, with a log its policy accepts."""
     settings = Settings.checked(policy, options, seed, default_reward, reward_after)
     begun = settings.record(checked_name(name), roster, settings.new_policy(roster))
     roster.warn()
@@ -124,7 +122,7 @@ def create_from_file(
 ) -> tuple[Experiment, Learned]:
     """Create an experiment that has learned from a file; an error leaves nothing behind.
 
-    Arguments are those of ``open_experiment`` and of ``Experiment.learn_file``.
+    Arguments are the same as for ``open_experiment`` and ``Experiment.learn_file``.
     """
     roster = Roster.read(features)
     cls = policy_class(default_policy(options or {}) if policy is None else policy)
@@ -152,7 +150,7 @@ def create_from_file(
 
 
 def _first_policy(cls: Any, roster: Roster, options: Mapping[str, Any]) -> Policy:
-    """The policy of a new experiment, to learn with before the experiment is created."""
+    """The policy of a new experiment, which learns before the experiment is created."""
     check_options(cls, options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RolfWarning)  # shown when the experiment is created
@@ -168,13 +166,13 @@ class ExperimentSummary(NamedTuple):
     """An experiment in a list.
 
     Attributes:
-        name, policy: as it was created.
-        created: when, in seconds since 1970.
-        paused: whether it makes no decisions; None, as below, if it cannot be read.
-        arms: how many are not retired.
-        asked: decisions so far.
-        told: rewards told.
-        pending: decisions without a reward.
+        name, policy: as the experiment was created.
+        created: when it was created, in seconds since 1970.
+        paused: whether it makes no decisions; None, as the counts below, if it cannot be read.
+        arms: number of arms that are not retired.
+        asked: number of decisions so far.
+        told: number of rewards told.
+        pending: number of decisions without a reward.
     """
 
     name: str
@@ -206,10 +204,10 @@ class ExperimentSummary(NamedTuple):
 
 
 class Database:
-    """The experiments of a database. ``rolf.connect`` gives one.
+    """The experiments of a database, as returned by ``rolf.connect``.
 
-    It holds no connection: each call opens its own. Every method that opens one has a coroutine
-    whose name starts with an ``a``.
+    It holds no connection: each call opens its own. Every such method has a coroutine of the same
+    name with an ``a`` in front.
     """
 
     def __init__(self, url: str, *, timeout: float | None = None) -> None:
@@ -217,7 +215,7 @@ class Database:
         self.url, self._timeout = url, timeout
 
     def experiment(self, name: str) -> Experiment:
-        """Open an experiment that exists."""
+        """Open an existing experiment."""
         return open_experiment(self.url, name, timeout=self._timeout)
 
     def create(
@@ -234,7 +232,7 @@ class Database:
     ) -> Experiment:
         """Create an experiment, or check that it was created with the same settings.
 
-        The arguments are those of ``rolf.open_experiment``.
+        Arguments are the same as for ``rolf.open_experiment``.
         """
         return open_experiment(
             self.url,
@@ -250,12 +248,12 @@ class Database:
         )
 
     def names(self) -> list[str]:
-        """The names of all experiments, in order."""
+        """The names of all experiments, sorted."""
         with self._existing() as store:
             return [] if store is None else store.names()
 
     def experiments(self) -> list[ExperimentSummary]:
-        """All experiments, in the order of their names."""
+        """Summaries of all experiments, sorted by name."""
         with self._existing() as store:
             records = [] if store is None else [store.record(name) for name in store.names()]
         return [self._summary(record) for record in records if record is not None]
@@ -268,28 +266,28 @@ class Database:
             return ExperimentSummary(record.name, record.policy, record.created)
 
     def delete(self, name: str, *, confirm: str) -> None:
-        """Delete an experiment without opening it, so that one that is damaged can be deleted, too.
+        """Delete an experiment without opening it, so that damaged ones can be deleted too.
 
         Args:
-            name: of the experiment.
-            confirm: its name once more.
+            name: name of the experiment.
+            confirm: the name again.
         """
         if confirm != name:
             raise InvalidArgument("confirm", confirm, f"the experiment's name, {name!r}")
         with self._existing() as store:
             record = None if store is None else store.record(checked_name(name))
             if store is None or record is None:
-                raise UnknownExperiment(f"no experiment is called {name!r}")
+                raise UnknownExperiment(f"no experiment named {name!r}")
             store.delete(record.id)
 
     def backup(
         self, path: str | Path, names: Sequence[str] | None = None, *, progress: Progress = None
     ) -> list[str]:
-        """Write experiments to a new file while they are in use; returns their names.
+        """Back up experiments to a new file, even while they are in use; return their names.
 
         Args:
-            path: of the backup, a SQLite database of its own, which ``restore`` reads.
-            names: of the experiments; all by default.
+            path: path of the backup, a separate SQLite database for ``restore``.
+            names: names of the experiments; all by default.
             progress: whether to show a progress bar; by default only on a terminal.
         """
         with self._existing() as store:
@@ -306,18 +304,18 @@ class Database:
         options: Mapping[str, Any] | None = None,
         progress: Progress = None,
     ) -> list[str]:
-        """Put the experiments of a backup into the database, all or none; returns their names.
+        """Restore the experiments of a backup to the database, all or none; return their names.
 
         Args:
-            path: of the backup, which is not changed.
-            names: of the experiments, which the database must not have; all by default.
-            policy: go on under another policy, which learns the whole log; decisions keep their
-                ids, and the arms, the seed and default rewards stay. By default as in the backup.
-            options: of the other policy.
+            path: path of the backup, which is not changed.
+            names: names of the experiments, which must not exist in the database; all by default.
+            policy: continue with another policy, which learns from the whole log; ids of decisions,
+                arms, seed and default rewards stay the same. By default the policy in the backup.
+            options: options of the other policy.
             progress: whether to show a progress bar; by default only on a terminal.
         """
         if policy is None and options is not None:
-            raise InvalidArgument("options", options, "a policy as well, which has these options")
+            raise InvalidArgument("options", options, "a policy as well, to use the options with")
         with closing(connect(self.url, self._timeout)) as store:
             return restore_into(
                 store, path, names, policy=policy, options=options, progress=progress
@@ -325,7 +323,7 @@ class Database:
 
     @contextmanager
     def _existing(self) -> Iterator[Store | None]:
-        """The store, for a while; None if there is no database yet."""
+        """Open the store and close it at the end; None if there is no database yet."""
         store = connect_existing(self.url, self._timeout)
         try:
             yield store
@@ -334,7 +332,7 @@ class Database:
                 store.close()
 
     def close(self) -> None:
-        """Nothing is open; for use in a ``with`` statement, like a service."""
+        """Do nothing: there is no connection. Lets a ``with`` statement work as for a service."""
 
     def __enter__(self) -> Database:
         return self
@@ -356,13 +354,3 @@ class Database:
 
     def __repr__(self) -> str:
         return f"<Database {shown(self.url)}>"
-
-
-def list_experiments(url: str) -> list[str]:
-    """The names of all experiments in a database."""
-    return Database(url).names()
-
-
-def delete_experiment(url: str, name: str, *, confirm: str) -> None:
-    """Delete an experiment without opening it."""
-    Database(url).delete(name, confirm=confirm)

@@ -1,7 +1,7 @@
-"""Durable ask and tell, in one process or in many.
+"""Durable ask and tell, in one process or many.
 
 A decision is in the database before ``ask`` returns it, a reward before ``tell`` returns. Each
-process keeps a replica of the state and, with every ask, reads what the others wrote.
+process keeps a replica of the state and, with every ask, reads what other processes wrote.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
-from rolf.checks import is_text, whole
+from rolf.checks import between, is_text, whole
 from rolf.errors import ExperimentError, InvalidArgument, RolfError
 from rolf.experiments import batch
 from rolf.experiments.batch import Ask, Tell
 from rolf.experiments.gate import Gate, check_interrupted
 from rolf.experiments.log import changes, rewards
 from rolf.experiments.log.decisions import LoggedDecision, logged_decisions
-from rolf.experiments.log.history import Past, checked_source
+from rolf.experiments.log.history import HistoryEntry, checked_source
 from rolf.experiments.log.replica import Replica
 from rolf.experiments.log.synced import SyncedReplica
 from rolf.experiments.roster import Roster
@@ -43,7 +43,7 @@ from rolf.policies.warm import warm_up
 from rolf.progress import Progress
 from rolf.types import Decision
 
-#: characters of the reason for a correction
+#: maximum number of characters in the reason for a correction
 MAX_REASON = 1_000
 
 S = TypeVar("S")
@@ -54,15 +54,15 @@ T = TypeVar("T")
 def in_thread(
     method: Callable[Concatenate[S, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """The coroutine of a method: the same in another thread, so that the event loop goes on.
+    """The coroutine of a method, which runs in another thread so as not to block the event loop.
 
-    One that is cancelled still takes effect: a decision that was never received stays pending
-    like any other.
+    A cancelled call still takes effect: a decision that was never received stays pending like any
+    other.
     """
 
     @wraps(method)
     async def coroutine(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        import asyncio  # takes as long to import as all of rolf
+        import asyncio  # importing it takes as long as importing all of rolf
 
         return await asyncio.to_thread(method, self, *args, **kwargs)
 
@@ -72,11 +72,11 @@ def in_thread(
 
 
 class Experiment:
-    """Decisions and rewards that are never lost. ``rolf.open_experiment`` opens one.
+    """Decisions and rewards that are never lost. Open one with ``rolf.open_experiment``.
 
-    Several threads may share it, and so may processes that are forked from this one. Close it, or
-    use it in a ``with`` statement. Every method has a coroutine whose name starts with an ``a``:
-    ``aask``, ``atell`` and so on.
+    It may be shared by threads and by processes forked from this one. Close it, or use it in a
+    ``with`` statement. Every method has a coroutine with an ``a`` in front of its name: ``aask``,
+    ``atell`` and so on.
     """
 
     def __init__(self, log: SyncedReplica, gate: Gate) -> None:
@@ -100,11 +100,11 @@ class Experiment:
 
     @contextmanager
     def current(self, *, defaults: bool = True) -> Iterator[Replica]:
-        """The replica, once it knows everything that was recorded before; meanwhile there are no
-        other calls. For servers and for the command line.
+        """The replica, up to date with everything recorded so far, while other calls are kept out.
+        For servers and the command line.
 
         Args:
-            defaults: whether to give default rewards that are due first.
+            defaults: whether to give due default rewards first.
         """
         finished = not defaults
         while not finished:
@@ -115,10 +115,9 @@ class Experiment:
             yield self.synced.sync()
 
     def submit(self, asks: Sequence[Ask] = (), tells: Sequence[Tell] = ()) -> None:
-        """Record what is told and make the decisions that are asked for, with a single write if
-        nothing is in the way. For batchers.
+        """Record rewards and make decisions, with a single write if possible. For batchers.
 
-        What is wrong with one of them is its own error; if the database fails, it is that of all.
+        Each ask or tell gets its own error; if the database fails, all get that error.
         """
         good = batch.checked(self.synced, tells) if tells else []
         if not asks and not good:
@@ -128,7 +127,7 @@ class Experiment:
                 batch.write(self.synced, asks, good)
         except RolfError as error:
             for ask in asks:
-                if len(ask.decisions) < ask.count:  # what was wrong with it may be outdated
+                if len(ask.decisions) < ask.count:  # its error may be outdated
                     ask.error = error
             for tell in good:
                 tell.error = tell.error or error
@@ -143,15 +142,15 @@ class Experiment:
         context: Any = None,
         idempotency_key: str | None = None,
     ) -> Decision:
-        """Decide which arm to play next; the decision is durable when this returns.
+        """Choose the next arm; the decision is durable when this returns.
 
         Args:
-            available: the arms to choose from; by default all that are not retired.
+            available: arms to choose from; by default all that are not retired.
             features: (K, d) features of this round, for policies that take them.
-            context: of this round, for policies that were created with one: its entries by name,
-                or in order. It is stored once with the decision.
-            idempotency_key: asking again with the same key, in any process and also after a
-                crash, gives the same decision; asking for something else with it is refused.
+            context: context of this round, for policies created with one: entries by name or in
+                order. It is stored once with the decision.
+            idempotency_key: asking again with the same key, in any process and even after a crash,
+                returns the same decision; a different request with the same key is refused.
         """
         ask = Ask(
             available=available, features=features, context=context, idempotency_key=idempotency_key
@@ -172,13 +171,13 @@ class Experiment:
         """Make several decisions before any of them is rewarded.
 
         Args:
-            n: how many; at most 100,000, and at most 1,000 with an idempotency key.
+            n: number of decisions; at most 100,000, or 1,000 with an idempotency key.
             available: as in ``ask``.
             features: as in ``ask``.
             context: as in ``ask``.
-            distinct: a slate, ``n`` different arms. They are chosen one after the other, each from
-                those that are left; a decision's probability is that of its arm at its place,
-                given the arms before it. Each gets its own reward.
+            distinct: choose a slate of ``n`` different arms, one after the other, each from the
+                arms that remain; a decision's probability is conditional on the arms before it.
+                Each gets its own reward.
             idempotency_key: as in ``ask``.
         """
         ask = Ask(
@@ -195,10 +194,10 @@ class Experiment:
     # --- rewards ---
 
     def tell(self, decision: Decision | str, reward: float) -> None:
-        """Record a reward: late, in any order, from any process; durable when this returns.
+        """Record a reward, however late, in any order, from any process; durable on return.
 
-        Telling the same reward again changes nothing; a different one is refused. Of a reward that
-        was corrected, both what was told and what it was corrected to count as the same.
+        Telling the same reward again changes nothing; a different one is refused. For a corrected
+        reward, both the original and the corrected value count as the same.
         """
         self.tell_many([(decision, reward)])
 
@@ -208,24 +207,24 @@ class Experiment:
         """Record many rewards, all or none: pairs, or a mapping by id.
 
         All are checked before any is recorded. Large batches are recorded part by part, so that
-        others need not wait; if that is cut short, the same call again completes it. Returns how
-        many were not on record before.
+        others need not wait; if that is interrupted, repeat the call to complete it. Returns how
+        many rewards were new.
         """
         tell = Tell(rewards)
         self.submit(tells=[tell])
         return tell.result()
 
     def correct(self, decision: Decision | str, reward: float, reason: str) -> None:
-        """Put the right reward in the place of a wrong one; durable when this returns.
+        """Replace a wrong reward; durable when this returns.
 
-        The log keeps both, with the reason. The state is as if the right reward had been told in
-        the first place. A reward may be corrected more than once; a correction to the reward that
-        counts already changes nothing.
+        The log keeps both rewards and the reason. The state becomes what it would be had the right
+        reward been told in the first place. A reward may be corrected repeatedly; correcting it to
+        its current value changes nothing.
 
         Args:
-            decision: one that has been told a reward, or its id.
-            reward: the right one.
-            reason: why the other one was wrong.
+            decision: a decision with a reward, or its id.
+            reward: the correct reward.
+            reason: why the recorded reward was wrong.
         """
         value = self.synced.replica.policy.check_reward(reward)
         number = rewards.decision_number(self.record, decision)
@@ -247,31 +246,31 @@ class Experiment:
         probabilities: Any = None,
         source: str | None = None,
     ) -> int:
-        """Learn from rewards of before the experiment; durable when this returns.
+        """Learn from history, rounds played before the experiment; durable when this returns.
 
-        They are no decisions and have no ids, and ``status`` counts them apart, as history. All of
-        them are learned or none. As for ``Policy.learn``, they count as rounds, and towards RoLF's
-        forced exploration.
+        These rounds are not decisions and have no ids; ``status`` counts them separately, as
+        history. Either all or none are learned. As with ``Policy.learn``, they count as rounds and
+        towards RoLF's forced exploration.
 
         Args:
-            arms: the arm of each past round, by its name.
-            rewards: its reward.
-            features: (n, d) features that each had, for policies that take them with every ask.
-            context: (n, m) context that each had, for policies that were created with one.
-            probabilities: with which chance each was chosen, for policies that weigh rewards by
-                it; uniform by default.
-            source: a name for where they come from. The same rounds from the same source are
+            arms: name of the arm of each past round.
+            rewards: reward of each past round.
+            features: (n, d) features of the arms played, for policies that take them with each ask.
+            context: (n, m) context of each past round, for policies created with one.
+            probabilities: probability of each arm played, for policies that weight rewards by it;
+                uniform by default.
+            source: name of the origin of these rounds. The same rounds from the same source are
                 learned once, however often they are sent; other rounds from it are refused.
 
         Returns:
-            How many rounds were learned; 0 if they were known.
+            The number of rounds learned; 0 if they had been learned before.
         """
         source = checked_source(source)
         listed = list(arms) if isinstance(arms, Iterator) else arms
         values = list(rewards) if isinstance(rewards, Iterator) else rewards
 
-        def past(replica: Replica) -> Past:
-            return Past.checked(
+        def history(replica: Replica) -> HistoryEntry:
+            return HistoryEntry.checked(
                 replica.policy,
                 replica.roster.arms,
                 listed,
@@ -282,7 +281,7 @@ class Experiment:
             )
 
         with self._gate:
-            return changes.learn(self.synced, past, source)
+            return changes.learn(self.synced, history, source)
 
     def learn_totals(
         self,
@@ -293,26 +292,25 @@ class Experiment:
         level: float = 0.0,
         source: str | None = None,
     ) -> int:
-        """Learn from rewards from before the experiment that were added up per arm; durable when
-        this returns.
+        """Learn from history that was summed per arm; durable when this returns.
 
         Args:
             counts: (K,) number of rewards per arm.
             sums: (K,) their sums.
             squares: (K,) the sums of their squares; needed by policies that learn the noise.
-            level: what was subtracted from every reward beforehand.
+            level: the constant subtracted from every reward beforehand.
             source: as in ``learn``.
 
         Returns:
-            How many rounds were learned; 0 if they were known.
+            The number of rounds learned; 0 if they had been learned before.
         """
         source = checked_source(source)
 
-        def past(replica: Replica) -> Past:
-            return Past.from_totals(replica.policy, counts, sums, squares, level)
+        def history(replica: Replica) -> HistoryEntry:
+            return HistoryEntry.from_totals(replica.policy, counts, sums, squares, level)
 
         with self._gate:
-            return changes.learn(self.synced, past, source)
+            return changes.learn(self.synced, history, source)
 
     def learn_file(
         self,
@@ -324,23 +322,21 @@ class Experiment:
         skip_unknown: bool = False,
         progress: Progress = None,
     ) -> Learned:
-        """Learn from a table of past rounds in a file: all of it or nothing.
+        """Learn from a file of past rounds, all of it or nothing.
 
-        Any table will do that has a column with the arm of each round, one with its reward and, if
-        the policy takes a context, one per entry of it: the export of another experiment, too.
+        Any table works, including exports of other experiments, if it has a column with the arm of
+        each round, one with its reward and, if the policy takes a context, one per context entry.
 
         Args:
-            path: CSV, Parquet, or a folder of Parquet files, which may be larger than memory.
-            arm: the column with the arm of each round.
-            reward: the column with its reward.
-            source: a name by which the same file is recognised, as in ``learn``; by default that
-                of the file.
-            skip_unknown: leave out rows of arms that the experiment does not have, rather than
-                refuse the file.
+            path: CSV, Parquet, or a folder of Parquet files; may be larger than memory.
+            arm: column with the arm of each round.
+            reward: column with the reward of each round.
+            source: name that identifies the file, as in ``learn``; by default the name of the file.
+            skip_unknown: leave out rows of unknown arms instead of refusing the file.
             progress: show a progress bar; by default on a terminal.
 
         Returns:
-            How many rows the file has, how many rounds were learned, and which arms are unknown.
+            The number of rows in the file, the number of rounds learned, and the unknown arms.
         """
         with self.current(defaults=False) as replica:
             policy, arms = replica.policy, replica.roster.arms
@@ -358,7 +354,7 @@ class Experiment:
             learned = changes.learn(self.synced, file.history_of, file.source)
         return file.learned(learned)
 
-    # --- what is known ---
+    # --- estimates and status ---
 
     def estimates(self, *, features: Any = None, context: Any = None) -> Any:
         """Estimated mean reward per arm: an array, or a Series for labelled arms."""
@@ -366,7 +362,7 @@ class Experiment:
             return replica.policy.estimates(features=features, context=context)
 
     def rank(self, k: int | None = None, *, features: Any = None, context: Any = None) -> list[Any]:
-        """The ``k`` best arms by estimate, best first, without retired ones; all by default."""
+        """The ``k`` best active arms by estimate, best first; all by default."""
         with self.current() as replica:
             count = None if k is None else whole("k", k, 1)
             active = dict(zip(replica.roster.arms.labels, replica.roster.active, strict=True))
@@ -383,8 +379,8 @@ class Experiment:
     ) -> Any:
         """Each arm's probability in the next ``ask``; 0 for retired arms.
 
-        Exact, except for Thompson sampling, where it is the share of ``draws`` posterior draws.
-        Reading it changes no later decision.
+        Exact except for Thompson sampling, which uses the share of ``draws`` posterior draws. This
+        call changes no later decision.
         """
         with self.current() as replica:
             arms = replica.roster.named(replica.roster.available(available))
@@ -395,10 +391,11 @@ class Experiment:
     def intervals(self, level: float = 0.9, *, features: Any = None, context: Any = None) -> Any:
         """Posterior intervals of the arms' mean rewards, for policies with a posterior.
 
-        Each holds the mean with probability ``level``, as much below as above. An array (K, 2), or
-        a table with columns low and high for labelled arms. Unbounded while fewer than two
-        different rewards have come.
+        Each is equal-tailed and contains the mean with probability ``level``. An array (K, 2), or a
+        table with columns low and high for labelled arms. Unbounded until there are two different
+        rewards.
         """
+        level = between("level", level, 0.0, 1.0)
         with self.current() as replica:
             policy = _with_posterior(replica)
             return policy.intervals(level, features=features, context=context)
@@ -411,8 +408,9 @@ class Experiment:
         context: Any = None,
         draws: int = 10_000,
     ) -> Any:
-        """The posterior probability of every arm to be the best one that is not retired, for
-        policies with a posterior: the share of ``draws`` in which it is."""
+        """Each arm's posterior probability of being the best active one, for policies with a
+        posterior: the share of ``draws`` in which it is best."""
+        draws = whole("draws", draws, 1)
         with self.current() as replica:
             policy = _with_posterior(replica)
             arms = replica.roster.named(replica.roster.active_among(available))
@@ -428,14 +426,14 @@ class Experiment:
         control: Any = None,
         timeline: bool = False,
     ) -> Status:
-        """Counts of decisions and rewards, every arm's plays and estimate, and the uplift.
+        """Counts of decisions and rewards, each arm's plays and estimate, and the uplift.
 
         Args:
             features: (K, d) features of a round, for policies that take them.
-            context: of a round, for experiments with contexts.
-            control: an arm to compare with; by default an equal share of all active arms.
-            timeline: read the whole log for rewards over time. Where features come with every
-                ask, the uplift needs it too.
+            context: context of a round, for experiments with contexts.
+            control: arm to compare with; by default an equal share of all active arms.
+            timeline: read the whole log for rewards over time. If features come with every ask, the
+                uplift needs it too.
         """
         with self.current() as replica:
             round = features is not None or context is not None
@@ -445,7 +443,7 @@ class Experiment:
         if timeline:
             rows = log_rows(self.synced.store, self.record, 0, last)
             outcomes = read_outcomes(Roster.loads(self.record.features), rows)
-        try:  # asks need not wait for this
+        try:  # asks do not wait for this
             return status_of(self.name, view, control, outcomes)
         except SystemError as error:
             check_interrupted(error)
@@ -454,25 +452,25 @@ class Experiment:
     def status_in_round(
         self, features: Any, context: Any, available: Any, level: float, draws: int
     ) -> Status:
-        """The status of the arms in a round: ``estimates``, ``intervals`` and
-        ``probability_best`` at once, for which asks need not wait. For servers."""
+        """The status of the arms in a round: ``estimates``, ``intervals`` and ``probability_best``
+        at once, computed while asks go on. For servers."""
         with self.current() as replica:
             view = view_of(replica, replica.policy.round_features(features, context))
             arms = None if available is None else replica.roster.active_among(available)
         return status_of(self.name, view, level=level, available=arms, draws=draws)
 
     def counts(self) -> Counts:
-        """How many decisions were made and how many rewards told, without any estimates."""
+        """The numbers of decisions and rewards, without any estimates."""
         with self.current(defaults=False) as replica:
             return Counts(sum(replica.asked), sum(replica.told))
 
     def pending(self, limit: int = 100) -> Pending:
-        """The latest decisions without a reward, not even the default one, the latest first.
+        """The latest decisions without a reward, default or not, latest first.
 
-        However long the log is, only the latest 1,000 decisions are looked at.
+        Only the latest 1,000 decisions are examined, however long the log is.
 
         Args:
-            limit: how many to list; at most 1,000.
+            limit: number of decisions to list; at most 1,000.
         """
         limit = whole("limit", limit, 1, LATEST)
         with self.current() as replica:
@@ -489,7 +487,7 @@ class Experiment:
             return list(replica.roster.arms.labels)
 
     def arm_table(self) -> list[ArmRecord]:
-        """Every arm, retired ones included, with its features and how often it was played."""
+        """Every arm, retired ones included, with its features, plays and rewards."""
         with self.current(defaults=False) as replica:
             return arm_records(replica)
 
@@ -500,11 +498,11 @@ class Experiment:
             return replica.roster.paused
 
     def pause(self) -> None:
-        """Make no more decisions until ``resume``; rewards can still be told."""
+        """Make no more decisions until ``resume``; rewards are still accepted."""
         self._change(lambda roster: {} if roster.paused else {"paused": True})
 
     def resume(self) -> None:
-        """Make decisions again after ``pause``."""
+        """Resume making decisions after ``pause``."""
         self._change(lambda roster: {"paused": False} if roster.paused else {})
 
     def add_arms(self, features: Any) -> list[Any]:
@@ -513,24 +511,24 @@ class Experiment:
         return after.arms.labels[before.arms.count :]
 
     def retire_arms(self, ids: Any) -> None:
-        """Stop choosing these arms. Rewards of decisions already made can still be told."""
+        """Stop choosing these arms. Rewards of earlier decisions are still accepted."""
         self._change(lambda roster: roster.retirement(ids))
 
     def restore_arms(self, ids: Any) -> None:
-        """Choose retired arms again, with everything that is known about them."""
+        """Choose retired arms again, with everything learned about them."""
         self._change(lambda roster: roster.restoration(ids))
 
     def update_features(self, features: Any) -> None:
         """Correct features: a mapping from arms to rows, or a table or file of some or all arms.
 
-        Counts and sums of rewards are kept; whatever follows from them is computed again.
+        Counts and sums of rewards are kept, and everything derived from them is recomputed.
         """
         policy = self.synced.replica.policy
         if policy.varying:
-            expected = "nothing: features come with every ask"
+            expected = "no change: features come with every ask"
             if policy.context is not None:
                 expected = (
-                    "nothing: what was learned with others stays; retire the arm and add another"
+                    "no change: the policy has learned with them; retire the arm and add another"
                 )
             raise InvalidArgument("features", features, expected)
         self._change(lambda roster: roster.correction(features))
@@ -542,29 +540,29 @@ class Experiment:
     # --- the log ---
 
     def log(self) -> list[LoggedDecision]:
-        """All decisions with their rewards, in their order."""
+        """All decisions in order, with their rewards."""
         with self.current(defaults=False) as replica:
             context, roster, last = replica.policy.context, replica.roster, replica.last
         return logged_decisions(self._rows(last), self.record, roster, context)
 
     def export(self, path: str | Path) -> int:
-        """Write the log to a file, .csv or .parquet, one row per decision with its reward.
+        """Write the log to a .csv or .parquet file, one row per decision with its reward.
 
         Returns:
-            How many decisions were written.
+            The number of decisions written.
         """
         with self.current(defaults=False) as replica:
             policy, last = replica.policy, replica.last
         return write_log(path, self.record, self._rows(last), policy)
 
     def _rows(self, upto: int) -> list[Row]:
-        """The rows of the log up to one."""
+        """The rows of the log up to row ``upto``."""
         if not upto:
             return []
         return [Row(*row) for row in log_rows(self.synced.store, self.record, 0, upto)]
 
     def snapshot(self) -> None:
-        """Save the state, so that opening need not fold the log. Also happens by itself."""
+        """Save the state, so that opening need not fold the log. Also happens automatically."""
         with self._gate:
             self.synced.sync()
             self.synced.save()
@@ -575,9 +573,9 @@ class Experiment:
             self.synced.rebuild()
 
     def backup(self, path: str | Path) -> None:
-        """Write the experiment to a new file, a SQLite database of its own, while it is in use.
+        """Back up the experiment to a new SQLite file, even while it is in use.
 
-        ``rolf restore`` puts it into another database; it can also be opened where it is.
+        ``rolf restore`` copies it to another database; it can also be opened directly.
         """
         self._gate.check_open()
         back_up(self.synced.store, path, [self.name])
@@ -596,7 +594,7 @@ class Experiment:
         self._gate.close()
 
     def warm_up(self) -> None:
-        """Compile, or load, what ``ask``, ``tell`` and ``status`` call, before they are called."""
+        """Compile or load the code behind ``ask``, ``tell`` and ``status`` in advance."""
         warm_up(self.synced.replica.policy)
 
     def __enter__(self) -> Experiment:
@@ -608,7 +606,7 @@ class Experiment:
     def __reduce__(self) -> NoReturn:
         raise ExperimentError(
             f"experiment {self.name!r} holds a connection and cannot be pickled or copied: "
-            "send its URL and name, and call rolf.open_experiment there"
+            "send its URL and name, and call rolf.open_experiment at the other end"
         )
 
     def __repr__(self) -> str:
@@ -642,6 +640,6 @@ def _with_posterior(replica: Replica) -> PosteriorPolicy:
 
 def no_posterior(policy: str) -> ExperimentError:
     return ExperimentError(
-        f"{policy} has no posterior, from which this follows; "
-        "status() shows that of RoLF-Bayes given the same rewards"
+        f"{policy} has no posterior, which this requires; "
+        "status() shows the posterior of RoLF-Bayes after the same rewards"
     )

@@ -1,4 +1,4 @@
-"""One call at a time: closing, forks, and calls that were interrupted."""
+"""One call at a time: closing, forks, and interrupted calls."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rolf.experiments.storage.forks import notice_forks
 
 
 class Gate:
-    """Lets one call at a time use a replica. After an interrupted call, the replica is made again
-    from the log."""
+    """Lets one call at a time use a replica, and rebuilds the replica from the log after an
+    interrupted call."""
 
     def __init__(self, log: SyncedReplica) -> None:
         close_abandoned()
         self._log = log
         self._lock = threading.RLock()
         self._closed = False
-        self._unfinished = False  # whether a call has begun and not ended
+        self._unfinished = False  # whether a call has started and not finished
         notice_forks(self)
 
     def __enter__(self) -> None:
@@ -53,19 +53,19 @@ class Gate:
             raise ExperimentError(f"experiment {name!r} is closed; open it again")
 
     def close(self) -> None:
-        """Let nobody in any more, and close the connection."""
+        """Refuse further calls, and close the connection."""
         with self._lock:
             self._closed = True
             self._log.store.close()
         close_abandoned()
 
     def after_fork_in_child(self) -> None:
-        """A new process has the state as some thread may just have been changing it."""
+        """Distrust the state, which another thread may have been changing during the fork."""
         self._lock = threading.RLock()
         self._unfinished = True
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True):  # by the garbage collector, in any thread
+        if not getattr(self, "_closed", True):  # called by the garbage collector, in any thread
             _abandoned.append(self._log.store)
 
 
@@ -80,7 +80,7 @@ _abandoned: deque[Store] = deque()
 
 
 def close_abandoned() -> None:
-    """Close the stores of experiments that are gone without having been closed."""
+    """Close the stores of experiments that were collected without being closed."""
     with suppress(IndexError):
         while True:
             _abandoned.popleft().close()

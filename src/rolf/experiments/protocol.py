@@ -1,4 +1,4 @@
-"""What an experiment can do, wherever it is: in a database that is open here, or on a service."""
+"""The interface of every experiment, in a local database or on a service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rolf.experiments.status.result import ArmRecord, Counts, Status
     from rolf.types import Decision
 
-#: the methods of every experiment: each has a coroutine, whose name starts with an ``a``
+#: the methods of every experiment; each has a coroutine with an ``a`` in front of its name
 METHODS = (
     *("ask", "ask_many", "tell", "tell_many", "correct", "learn"),
     *("status", "counts", "pending", "log"),
@@ -22,8 +22,8 @@ METHODS = (
 
 
 class ExperimentProtocol(Protocol):
-    """What every experiment has. ``Experiment`` and ``RemoteExperiment`` keep to it, name by name
-    and argument by argument; each may take more."""
+    """The common interface of ``Experiment`` and ``RemoteExperiment``, which implement it name by
+    name and argument by argument; each may have more."""
 
     @property
     def name(self) -> str: ...
@@ -50,7 +50,7 @@ class ExperimentProtocol(Protocol):
         context: Any = None,
         idempotency_key: str | None = None,
     ) -> Decision:
-        """Decide which arm to play next; the decision is durable when this returns."""
+        """Choose the next arm; the decision is durable when this returns."""
 
     def ask_many(
         self,
@@ -70,10 +70,10 @@ class ExperimentProtocol(Protocol):
     def tell_many(
         self, rewards: Mapping[str, float] | Iterable[tuple[Decision | str, float]]
     ) -> int:
-        """Record many rewards; returns how many were not on record before."""
+        """Record many rewards; returns how many were new."""
 
     def correct(self, decision: Decision | str, reward: float, reason: str) -> None:
-        """Put the right reward in the place of a wrong one."""
+        """Replace a wrong reward."""
 
     def learn(
         self,
@@ -85,21 +85,21 @@ class ExperimentProtocol(Protocol):
         probabilities: Any = None,
         source: str | None = None,
     ) -> int:
-        """Learn from rounds from before the experiment; returns how many were new."""
+        """Learn from history, rounds played before the experiment; returns how many were new."""
 
-    # --- what is known ---
+    # --- estimates and status ---
 
     def status(self, *, control: Any = None, timeline: bool = False) -> Status:
         """Counts, every arm's estimate, and the uplift."""
 
     def counts(self) -> Counts:
-        """How many decisions were made and how many rewards told."""
+        """The numbers of decisions and rewards."""
 
     def pending(self, limit: int = 100) -> Pending:
         """The latest decisions without a reward."""
 
     def log(self) -> list[LoggedDecision]:
-        """All decisions with their rewards, in their order."""
+        """All decisions in order, with their rewards."""
 
     def estimates(self, *, features: Any = None, context: Any = None) -> Any:
         """Estimated mean reward per arm."""

@@ -1,4 +1,4 @@
-"""The arms of an experiment: they come and go, but each keeps its position forever."""
+"""The arms of an experiment: they come and go, but each keeps its position."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rolf.types import FloatArray, IntArray
 class Roster:
     """Features and names of all arms, retired ones included, and which of them are active.
 
-    While the experiment is paused, none can be chosen.
+    While the experiment is paused, no arm can be chosen.
     """
 
     def __init__(
@@ -39,27 +39,27 @@ class Roster:
         paused: bool = False,
     ) -> None:
         self.arms = arms
-        self.source = source  # the table that the arms were read from by a recipe
-        self.notes = notes  # on how it was read
+        self.source = source  # the table from which a recipe read the arms
+        self.notes = notes  # notes on how it was read
         self.active = [True] * arms.count if active is None else active
         self.paused = paused
         self.positions: IntArray = np.flatnonzero(self.active)
 
     @classmethod
     def read(cls, features: Any, missing: str = "impute") -> Roster:
-        """The roster of a user's table: numbers, a DataFrame, or a file."""
+        """Read the roster from a user's table: numbers, a DataFrame, or a file."""
         source = read_source(features) if is_table(features) else None
         reading = None if source is None else understand(source, missing=missing)
         arms = Arms.read(features) if reading is None else reading.arms
         check_names(arms.labels)
-        if len(set(map(str, arms.labels))) < arms.count:  # files of logs have names as text
-            raise InvalidArgument("features", arms.labels, "arms whose names differ as text")
+        if len(set(map(str, arms.labels))) < arms.count:  # in log files, names are text
+            raise InvalidArgument("features", arms.labels, "arms with names that differ as text")
         if reading is None:
             return cls(arms)
         return cls(arms, source=source, notes=reading.notes)
 
     def warn(self) -> None:
-        """Give the notes on how the arms were read as warnings: once, when they are first used."""
+        """Issue the notes on how the arms were read as warnings, only on first use."""
         for note in self.notes:
             warnings.warn(note, RolfWarning, stacklevel=4)
 
@@ -88,7 +88,7 @@ class Roster:
     def available(self, labels: Any) -> IntArray:
         """Positions of the arms to decide among: the active ones, or those with these labels."""
         if self.paused:
-            raise ExperimentPaused("the experiment is paused: it decides nothing until resumed")
+            raise ExperimentPaused("the experiment is paused: resume it before asking")
         return self.active_among(labels)
 
     def active_among(self, labels: Any) -> IntArray:
@@ -108,16 +108,16 @@ class Roster:
         """The names of the arms at these positions."""
         return [self.arms.labels[position] for position in positions]
 
-    # --- changes: how the log records them, and what they do ---
+    # --- changes: their form in the log, and their effect ---
 
     def addition(self, features: Any) -> dict[str, Any]:
         rows = self._rows(features)
         if rows.named != self.arms.named:
-            expected = "a DataFrame whose index names them" if self.arms.named else "no names"
+            expected = "a DataFrame with their names as index" if self.arms.named else "no names"
             raise InvalidArgument("features", rows.labels, f"new arms with {expected}")
         taken = {*self.arms.labels, *map(str, self.arms.labels)}
         if rows.named and (known := [x for x in rows.labels if x in taken or str(x) in taken]):
-            raise InvalidArgument("features", known, "arms that are new")
+            raise InvalidArgument("features", known, "new arms")
         labels = rows.labels if rows.named else None
         return {"add": {"labels": labels, "features": rows.features.tolist()}}
 
@@ -130,7 +130,7 @@ class Roster:
         return {"restore": self.retirement(labels)["retire"]}
 
     def correction(self, features: Any) -> dict[str, Any]:
-        """New features for the arms that a mapping or a table names, or for all arms."""
+        """New features for the arms named in a mapping or table, or for all arms."""
         if isinstance(features, dict):
             labels, table = list(features), self._checked(list(features.values()))
         else:
@@ -141,7 +141,7 @@ class Roster:
         return {"update": {"arms": positions, "features": table.tolist()}}
 
     def _rows(self, features: Any) -> Arms:
-        """Rows for a table like this one."""
+        """Read rows for a table like this one."""
         if needs_recipe(features, self.arms):
             return self.relabelled(read_rows(features, self.arms))
         if isinstance(features, Arms):
@@ -155,7 +155,7 @@ class Roster:
         return Arms(self._checked(features), labels)
 
     def relabelled(self, rows: Arms) -> Arms:
-        """Rows from a file, where every name is text, with the kind of names used here."""
+        """Convert names in rows from a file, which are text, to the names used here."""
         known = {str(label): label for label in self.arms.labels}
         if not self.arms.named:
             following = [str(self.arms.count + place) for place in range(rows.count)]
@@ -195,7 +195,7 @@ class Roster:
         paused = bool(change.get("paused", self.paused))
         return Roster(arms.with_rows(features, labels), active, paused=paused)
 
-    # --- comparing with a table that the user gives again ---
+    # --- comparison with a table passed again ---
 
     def check_same(self, other: Roster, first: Roster) -> None:
         """Raise unless the other roster equals this one, its active arms, or the first one."""
@@ -208,7 +208,7 @@ class Roster:
         )
 
     def _read_like(self, other: Arms) -> Arms:
-        """The arms with the columns of another table, if they were read from text."""
+        """The arms in the columns of another table, if they were read from text."""
         if self.source is None:
             return self.arms
         with suppress(InvalidArgument):
@@ -221,7 +221,7 @@ class Roster:
 
 
 def _difference(recorded: Arms, other: Arms) -> str:
-    """The first difference between two tables, in words; empty if there is none."""
+    """The first difference between two tables as text; empty if there is none."""
     if recorded.named != other.named:
         words = ("have no names", "have names")
         return f"the arms {words[recorded.named]} there, and {words[other.named]} here"

@@ -1,4 +1,4 @@
-"""What an experiment is created with besides its arms."""
+"""The settings of an experiment, besides its arms."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from rolf.policies.policy import Policy
 from rolf.policies.registry import check_options, policy_class, policy_name
 from rolf.text import new_tag
 
-#: characters of the name of an experiment: PostgreSQL's index has room for no more
+#: maximum number of characters in a name, limited by PostgreSQL's index
 MAX_NAME = 500
 
 
 def default_policy(options: Mapping[str, Any]) -> str:
-    """The policy of a new experiment that names none."""
+    """The policy of a new experiment if none is named."""
     return DEFAULT_POLICY if options.get("context") is None else DEFAULT_VARYING
 
 
 def checked_name(name: Any) -> str:
     good = isinstance(name, str) and name and name == name.strip() and name.isprintable()
     if not good or len(name) > MAX_NAME:
-        expected = f"some text, up to {MAX_NAME} characters, without blanks around it"
+        expected = f"text of up to {MAX_NAME} characters, without spaces around it"
         raise InvalidArgument("name", name, expected)
     return str(name)
 
 
 class Settings(NamedTuple):
-    """The arguments of ``open_experiment``; None for those that are not specified."""
+    """The arguments of ``open_experiment``; None if unspecified."""
 
     policy: Any
     options: dict[str, Any]
@@ -74,14 +74,14 @@ class Settings(NamedTuple):
         return cls(policy, dict(options or {}), seed, default_reward, reward_after)
 
     def new_policy(self, roster: Roster) -> Policy:
-        """The policy of a new experiment, which must be fit for one."""
+        """Create the policy of a new experiment, and check that it is fit for one."""
         cls: Any = policy_class(
             default_policy(self.options) if self.policy is None else self.policy
         )
         check_options(cls, self.options)
         policy: Policy = cls(roster.arms.features, seed=0, **self.options)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RolfWarning)  # shown a line ago
+            warnings.simplefilter("ignore", RolfWarning)  # shown above
             check_decide(cls, roster.arms.features, policy.options)
         if self.default_reward is not None:
             with default_reward_named():
@@ -94,7 +94,7 @@ class Settings(NamedTuple):
         try:
             options = json.dumps(policy.options)
         except (TypeError, ValueError):
-            raise InvalidArgument("options", policy.options, "data that JSON can hold") from None
+            raise InvalidArgument("options", policy.options, "data for JSON") from None
         return Record(
             id=0,
             name=name,
@@ -109,12 +109,12 @@ class Settings(NamedTuple):
         )
 
     def check_same(self, replica: Replica) -> None:
-        """Raise if an experiment was created with other settings."""
+        """Raise if an experiment was created with different settings."""
         record, policy = replica.record, None
         if self.policy is not None:
             cls = policy_class(self.policy)
             policy = record.policy if cls is type(replica.policy) else policy_name(cls)
-        recorded_options = replica.policy.options  # with defaults, also newer ones
+        recorded_options = replica.policy.options  # with defaults, including newer options
         pairs: list[tuple[str, Any, Any]] = [("policy", policy, record.policy)]
         for key, value in json.loads(json.dumps(self.options, default=plain)).items():
             pairs.append((f"options: {key}", value, recorded_options.get(key)))
@@ -133,7 +133,7 @@ class Settings(NamedTuple):
 
 @contextmanager
 def default_reward_named() -> Iterator[None]:
-    """An error about a reward is one about the default reward."""
+    """Rename errors about a reward: here they are about the default reward."""
     try:
         yield
     except InvalidArgument as error:
@@ -141,7 +141,7 @@ def default_reward_named() -> Iterator[None]:
 
 
 def _importable_name(cls: type[Policy]) -> str:
-    """The name of a policy, by which another process finds its class again."""
+    """The name by which another process can find a policy's class."""
     name = policy_name(cls)
     try:
         if policy_class(name) is cls:

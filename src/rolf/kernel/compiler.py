@@ -8,9 +8,9 @@ emitted, once, with everything inside it. That halves the time to compile; resul
 the last bit.
 
 A loop that several functions call (``looped``) is compiled once, and its callers call it by name
-instead of copying it: their libraries note what they need (``Needed``), and a file of compiled code
-is loaded after what it needs (``store.py``). Numba counts functions, and a name holds the count;
-such a loop is named after a hash instead, so that all processes agree.
+instead of copying it: their libraries note what they need (``Needed``), and a file of compiled
+code is loaded after what it needs (``disk_cache.py``). Numba puts a counter into each name; such a
+loop is named after a hash instead, so that all processes agree.
 
 It applies to our own operations and helpers and to Numba's; a user's ``@njit`` function is compiled
 as usual, since Python may call it. Versions of Numba that have not been tried fall back to plain
@@ -174,7 +174,6 @@ class LibraryChooser(Listener):  # type: ignore[misc]
         self.environments: dict[str, Any] = {}
         self._codegen = codegen
         self._is_inner = is_inner
-        self._before = codegen._library_class
         self._classes: list[Any] = []
         self._inner = type("InnerLibrary", (InnerLibrary,), {"environments": self.environments})
         self._listening: Any = None
@@ -198,7 +197,6 @@ class LibraryChooser(Listener):  # type: ignore[misc]
     def __exit__(self, *problem: Any) -> None:
         self._listening.__exit__(*problem)
         _choosers.pop()
-        self._codegen._library_class = self._before
 
 
 _choosers: list[LibraryChooser] = []

@@ -1,4 +1,4 @@
-"""Operations that find their body by a class, in Python and in compiled code alike.
+"""Operations that find their body by a class, in Python and in compiled code.
 
 Compiled code finds bodies through ``numba.extending.overload`` on the class of the first
 argument, because functions passed as arguments or closures miss Numba's disk cache in every
@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from rolf.errors import RolfError
-from rolf.kernel.cache import cache_folders, outside
+from rolf.kernel.folders import cache_folders, outside
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,7 +24,7 @@ Body = TypeVar("Body", bound=Callable[..., Any])
 
 
 class Flags(set[str]):
-    """Spelled the same in every process: Numba makes it part of the names of functions."""
+    """Compiler flags whose text is the same in every process: Numba puts it into function names."""
 
     def __str__(self) -> str:
         return str(sorted(self))
@@ -41,7 +41,7 @@ INNER = {"fastmath": FAST, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _inner: set[Callable[..., Any]] = set()
 _bodies: dict[Any, dict[type, Callable[..., Any]]] = {}
 _registered: list[tuple[Any, Callable[..., Any], Callable[[], Any] | None]] = []
-#: module and name -> what hands out the compiled form of a loop that is called by its symbol
+#: module and name -> a function that returns the compiled loop that is called by its symbol
 _loops: dict[tuple[str, str], Callable[[], Any]] = {}
 _active = False
 _lock = threading.RLock()
@@ -57,19 +57,19 @@ def kernel(stub: Callable[P, R]) -> Callable[P, R]:
         return result
 
     _bodies[call] = bodies
-    # of Numba's types, those of NamedTuples name their class; all others are taken for arrays
+    # Numba's types of NamedTuples name their class; all other types count as arrays
     _register(call, lambda params, *_: bodies.get(getattr(params, "instance_class", np.ndarray)))
     return call
 
 
 def implement(cls: type, table: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-    """The bodies of operations for first arguments of class ``cls``, as one table."""
+    """Register the bodies of operations for first arguments of class ``cls``."""
     for operation, body in table.items():
         _bodies[operation][cls] = body
 
 
 def implements(operation: Callable[..., Any], cls: type) -> Callable[[Body], Body]:
-    """One entry of such a table, as a decorator."""
+    """Register one body, as a decorator."""
 
     def decorate(body: Body) -> Body:
         implement(cls, {operation: body})
@@ -96,13 +96,13 @@ def body_of(operation: Callable[P, R], cls: type) -> Callable[P, R]:
 
 
 def shared(function: Callable[P, R]) -> Callable[P, R]:
-    """A helper that is compiled as it stands when a compiled function calls it."""
+    """A helper that is compiled unchanged when a compiled function calls it."""
     _register(function, lambda *_: function)
     return function
 
 
 def primitive(loops: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Whole-array NumPy online, ``loops`` when compiled. For linear algebra only."""
+    """A whole-array NumPy function online, ``loops`` when compiled. For linear algebra only."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         _register(function, lambda *_: loops)
@@ -112,7 +112,7 @@ def primitive(loops: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[
 
 
 def looped(function: Callable[P, R]) -> Callable[P, R]:
-    """A scalar loop by nature: compiled online as well, and once for all its callers."""
+    """A scalar loop, compiled online as well, once for all its callers."""
     ready: list[Callable[P, R]] = []
     where = function.__module__, function.__qualname__
     by_symbol = "<locals>" not in function.__qualname__ and where not in _loops
@@ -135,17 +135,17 @@ def looped(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def loop_of(module: str, name: str) -> Any:
-    """The compiled form of a ``looped`` function, which other compiled code calls by its symbol."""
+    """The compiled form of a ``looped`` function that other compiled code calls by its symbol."""
     importlib.import_module(module)
     return _loops[module, name]()
 
 
 def borrowed(value: R) -> R:
-    """The same arrays and NamedTuples of arrays, for as long as somebody else holds them.
+    """The same arrays and NamedTuples of arrays, borrowed from a caller who keeps them alive.
 
-    Compiled code counts the references to every array it passes on, which may take longer than what
-    is done with the array; to borrowed ones it does not. So a function may borrow its arguments,
-    which its caller holds, provided that it returns neither them nor views of them.
+    Compiled code counts references to every array it passes on, which may take longer than the work
+    on the array; borrowed arrays are not counted. A function may borrow its arguments, which its
+    caller keeps alive, if it returns neither them nor views of them.
     """
     return value
 
@@ -161,8 +161,8 @@ def _register(
     find: Callable[..., Any],
     loop: Callable[[], Callable[..., Any]] | None = None,
 ) -> None:
-    """Compiled code that calls ``call`` gets what ``find`` finds for the types of the arguments,
-    or calls the compiled ``loop``."""
+    """Make compiled code that calls ``call`` use what ``find`` returns for the argument types, or
+    the compiled ``loop``."""
     _registered.append((call, find, loop))
     if _active:
         _tell_numba(call, find, loop)
@@ -193,7 +193,7 @@ _register(borrowed, _find_borrowing)
 
 
 def activate() -> None:
-    """Tell Numba about everything registered so far and from now on."""
+    """Tell Numba about everything registered, now and from now on."""
     global _active
     with _lock:
         if not _active:
@@ -215,7 +215,7 @@ def _homes_of(classes: Iterable[type]) -> set[str]:
 
 
 def _is_inner(function: Callable[..., Any]) -> bool:
-    """Whether only compiled code calls the compiled form of a function."""
+    """Whether the compiled form of a function is called only by compiled code."""
     return function in _inner or function.__module__.startswith("numba.")
 
 
@@ -224,18 +224,17 @@ def compiled(
 ) -> Callable[P, R]:
     """The Numba version of ``function``, kept on disk between processes.
 
-    ``classes`` are the params classes that decide which kernels it will call. If one of them, one
-    of its bodies or the function itself lives outside this package, its file counts as a source
-    too, and so do those of the functions that it refers to; if one has no file (a notebook, a
-    prompt), nothing is kept on disk. The logger ``rolf`` is told when something has to be
-    compiled; ``title`` is what it is called there. Other compiled code calls it ``by_symbol``, if
-    its module and its name are those of no other function.
+    ``classes`` are the params classes that decide which kernels it calls. If one of them, one of
+    its bodies or the function itself is outside this package, its file counts as a source, as do
+    the files of functions that it refers to; if one has no file (a notebook, a prompt), nothing is
+    kept on disk. The logger ``rolf`` reports each compilation under ``title``. With ``by_symbol``,
+    other compiled code calls it by its symbol; no other function may then have its module and name.
     """
     with _lock:
         import numba
 
         from rolf.kernel.compiler import compiler_options
-        from rolf.kernel.store import DiskCache
+        from rolf.kernel.disk_cache import DiskCache
 
         options = compiler_options(_is_inner, by_symbol=by_symbol)
         dispatcher = numba.njit(function, nogil=True, fastmath=FAST, **options)

@@ -1,4 +1,4 @@
-"""One process of a machine at a time, by a lock that ends with the process that holds it."""
+"""A lock between the processes of a machine, released when its holder ends."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # no such locks on this system: every process goes ahead at once
+except ImportError:  # no such locks on this system: no process waits
     fcntl = None  # type: ignore[assignment]
 
-#: seconds after which a process goes ahead: the one that holds the lock is stuck
+#: seconds after which a process proceeds anyway: the holder must be stuck
 LONGEST = 600.0
 
 
 class FileLock:
-    """A lock on a file, which exists only while a process holds the lock or waits for it."""
+    """A lock on a file that exists only while processes hold or await the lock."""
 
     def __init__(self) -> None:
         self._held: tuple[int, Path] | None = None
@@ -35,7 +35,7 @@ class FileLock:
                 time.sleep(0.05)
 
     def release(self) -> None:
-        """Let the next process have the lock."""
+        """Pass the lock on to the next process."""
         if self._held is not None:
             file, path = self._held
             self._held = None

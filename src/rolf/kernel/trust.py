@@ -1,7 +1,7 @@
 """Who could change a file or a folder.
 
-Compiled code is loaded from disk and runs as us, so it may come only from where no one but us
-and root can put it.
+Compiled code is loaded from disk and runs as this user, so it may come only from places where no
+one but this user and root can write.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import os
 import stat
 from pathlib import Path
 
-#: bits that let others write
+#: mode bits that let others write
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def weakness(path: Path, *, above: bool = False) -> str | None:
-    """Why somebody else could change or swap what is at ``path``; None if no one can.
+    """Why another user could change or replace what is at ``path``; None if no one can.
 
-    Every folder above it counts, and so does every symbolic link on the way. With ``above``, the
-    question is whether something of ours in the folder ``path`` is safe. Raises OSError if there
-    is nothing at ``path``.
+    Every parent folder and every symbolic link on the way counts. With ``above``, the question is
+    whether this user's files in the folder ``path`` are safe. Raises OSError if ``path`` does not
+    exist.
     """
-    path.stat()  # a circle of links, which would be followed without end, is an OSError here
+    path.stat()  # raises OSError for circular links, which would never end below
     path = path.absolute()
     for place in (*reversed(path.parents), path):
         info = place.lstat()
@@ -38,12 +38,12 @@ def weakness(path: Path, *, above: bool = False) -> str | None:
 
 
 def is_private(info: os.stat_result) -> bool:
-    """Whether a file is ours or root's, and only its owner can write to it."""
+    """Whether a file belongs to this user or root, and only its owner can write to it."""
     return stat.S_ISREG(info.st_mode) and _ours(info) and _closed(info, above=False)
 
 
 def owned(path: Path) -> bool:
-    """Whether a folder is ours to write to."""
+    """Whether this user owns a folder and can write to it."""
     if not hasattr(os, "geteuid"):
         return os.access(path, os.W_OK)
     access = os.access(
@@ -57,9 +57,9 @@ def _ours(info: os.stat_result) -> bool:
 
 
 def _closed(info: os.stat_result, *, above: bool) -> bool:
-    """Whether others cannot swap what is in a folder, or, of a file, what it holds.
+    """Whether no one else can replace a folder's entries, or a file's content.
 
-    In a sticky folder, such as /tmp, no one else can rename or remove what is ours.
+    In a sticky folder such as /tmp, only the owner can rename or remove a file.
     """
     if not hasattr(os, "geteuid"):
         return True

@@ -1,15 +1,15 @@
-"""Which column of a table is what.
+"""What each column of a log means.
 
 Two layouts are recognised by their columns:
 
-* rolf's own export, one row per decision: ``arm``, ``reward`` and, where it is known,
-  ``probability``, in the order of ``number`` if there is such a column; ``is_default`` marks
-  defaults for rewards that never came. ``x_<arm>_<feature>`` is a feature of an arm in that round.
+* rolf's own export, one row per decision: ``arm``, ``reward`` and, where known, ``probability``,
+  ordered by ``number`` if there is such a column; ``is_default`` marks defaults for rewards that
+  never came. ``x_<arm>_<feature>`` is a feature of an arm in that round.
 * the Open Bandit Dataset (Saito et al. 2021): ``item_id``, ``click`` and ``propensity_score``,
-  in the order of ``timestamp``. The affinity between user and item is a varying feature, named
+  ordered by ``timestamp``. The affinity between user and item is a varying feature, named
   "affinity"; features of the user alone are the same for all items and are not read.
 
-Any other table is read by the names that the user gives for its columns.
+For any other table the user names the columns.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from typing import NamedTuple
 
 from rolf.errors import InvalidArgument
 
-#: columns of a log: arm, reward and, if it is known, the probability of the arm
+#: columns of a log: arm, reward and, if known, the probability of the arm
 OWN = ("arm", "reward", "probability")
 OPEN_BANDIT = ("item_id", "click", "propensity_score")
 AFFINITY = "user-item_affinity_"
-#: the beginning of columns of our exports that have entries of a context
+#: prefix of the columns with entries of a context, in our exports
 CONTEXT = "context_"
-#: a column of our exports, in which rows without a reward are pending decisions
+#: only in our exports, where a row without a reward is a pending decision
 TOLD_AT = "told_at"
 
 
 class Layout(NamedTuple):
-    """The columns of a log.
+    """What the columns of a log mean.
 
     Attributes:
-        arm: the column with the arm of each decision.
-        reward: the column with its reward.
-        probability: the column with the probability of the arm, if there is one.
-        default: the column that marks default rewards, if there is one.
-        order: the column by which the decisions are in order; None for the order of the rows.
-        features: columns with features of the rounds, by their names in a ``Log``.
+        arm: the column of arms.
+        reward: the column of rewards.
+        probability: the column of the arms' probabilities, if there is one.
+        default: the column that marks default rewards, if any.
+        order: the column that orders the decisions; None for the order of the rows.
+        features: columns of features that vary, by their names in a ``Log``.
         contextual: as in a ``Log``.
-        certain: whether every decision must have a probability, if there is a column of them.
-        complete: whether every decision must have a reward; if not, those without are left out.
+        certain: whether every decision must have a probability if there is a column for it.
+        complete: whether every decision must have a reward; otherwise those without are left out.
     """
 
     arm: str = "arm"
@@ -57,7 +57,7 @@ class Layout(NamedTuple):
 
     @classmethod
     def recognised(cls, path: str | Path, names: Sequence[str]) -> Layout:
-        """The layout of a file with these columns: ours, or that of the Open Bandit Dataset."""
+        """The layout of a file with these columns: ours, or the Open Bandit Dataset's."""
         open_bandit = "arm" not in names and "item_id" in names
         arm, reward, probability = OPEN_BANDIT if open_bandit else OWN
         if missing := [name for name in (arm, reward) if name not in names]:
@@ -88,7 +88,7 @@ class Layout(NamedTuple):
     def fitted(self, path: str | Path, names: Sequence[str]) -> Layout:
         """This layout, named by the user, for a file with these columns.
 
-        A probability that need not be known may have no column.
+        A column of probabilities may be absent where they need not be known.
         """
         probability = self.probability
         if not self.certain and probability not in names:
@@ -108,7 +108,7 @@ class Layout(NamedTuple):
         return self._replace(probability=probability, features=features, complete=complete)
 
     def columns(self, features: bool) -> list[str]:
-        """All columns; those of features only if they are wanted."""
+        """The columns to read, with or without those of features."""
         optional = [self.arm, self.reward, self.probability, self.default]
         return [
             *(name for name in optional if name is not None),

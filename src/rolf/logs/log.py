@@ -1,7 +1,8 @@
 """Past decisions with their rewards: in memory, or in files that may be larger than memory.
 
-A log is an object in memory (``Log``), or files that are read part by part (``LogFiles``): Parquet,
-or a folder of Parquet files. ``as_log`` takes either, a path, or pairs of an arm and its reward.
+A log is in memory (``Log``), or in files that are read part by part (``LogFiles``): Parquet,
+folders of Parquet files, or CSV. ``as_log`` accepts either, a path, or pairs of an
+arm and its reward.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from rolf.tables.labels import Coder
 from rolf.tables.parts import Stream, TablePart
 from rolf.types import FloatArray
 
-#: tells the layout of a file from its path and the names of its columns
+#: finds the layout of a file, from its path and the names of its columns
 ChooseLayout: TypeAlias = Callable[[str | Path, Sequence[str]], Layout]
-#: columns of names, which are kept as text
+#: columns of names, kept as text
 NAMES = ("arm", "item_id", "id")
 
 
@@ -43,14 +44,14 @@ class Log:
 
     Attributes:
         arms: the arm of each decision, as text.
-        probabilities: the probability with which it was chosen, in (0, 1]; NaN, or None for all of
-            them, where it is not known.
+        probabilities: the probability with which it was chosen, in (0, 1]; NaN where unknown, None
+            if all are.
         rewards: the reward of each decision.
-        columns: for each ``x_<arm>_<feature>`` its value in every round.
-        contextual: whether the probability of an arm may depend on something that also moves the
-            rewards: features of the round, or the position on a page.
-        defaults: how many of the rewards are defaults for rewards that never came.
-        unrewarded: how many decisions were left out because they have no reward.
+        columns: the values of each ``x_<arm>_<feature>``, one per round.
+        contextual: whether an arm's probability may depend on something that also affects rewards,
+            such as features of the round or the position on a page.
+        defaults: how many rewards are defaults for rewards that never came.
+        unrewarded: how many decisions were left out for lack of a reward.
     """
 
     arms: Sequence[str]
@@ -89,7 +90,7 @@ class Log:
 
     @cached_property
     def parts(self) -> list[LogPart]:
-        """All of it, as one part."""
+        """The whole log, as one part."""
         codes: dict[str, int] = {}
         numbered = np.array([codes.setdefault(arm, len(codes)) for arm in self.arms], np.int64)
         held = Decisions(numbered, list(codes), self.probabilities, self.rewards, self.columns)
@@ -97,19 +98,19 @@ class Log:
 
     @property
     def sizes(self) -> list[int]:
-        """How many decisions each part has."""
+        """Number of decisions per part."""
         return [len(self)]
 
     @property
     def rows(self) -> int:
-        """How many rows there are, with and without a reward."""
+        """Number of rows, with and without a reward."""
         return len(self) + self.unrewarded
 
     def contexts(self, arms: Arms) -> Contexts | None:
-        """The features of every round: the fixed ones, then those of the log.
+        """The features of every round: the fixed ones, then the log's.
 
-        A feature of the log replaces the fixed one of the same name. None if no feature of
-        the log is there for all arms.
+        A feature in the log replaces the fixed one of the same name. None if the log has no
+        feature for all arms.
         """
         return contexts_of(self.columns, arms, len(self))
 
@@ -118,7 +119,7 @@ class Log:
 
 
 def _checked_probabilities(values: Any, count: int) -> FloatArray:
-    """Probabilities above 0 and at most 1, or NaN where they are not known."""
+    """Probabilities above 0 and at most 1, or NaN where unknown."""
     if values is None:
         return np.full(count, math.nan)
     try:
@@ -134,16 +135,16 @@ def _checked_probabilities(values: Any, count: int) -> FloatArray:
 
 
 class LogFiles:
-    """A log in files, of which only some rows are in memory at any time.
+    """A log in files, with only some rows in memory at any time.
 
     Attributes:
         path: of the file or folder.
-        layout: which column is what.
-        parts: its parts, in the order of the decisions.
-        rows: how many rows there are, with and without a reward.
+        layout: what each column means.
+        parts: in the order of the decisions.
+        rows: number of rows, with and without a reward.
     """
 
-    defaults = 0  # counted when they are read
+    defaults = 0  # counted while reading
 
     def __init__(self, path: str | Path, stream: Stream, layout: Layout) -> None:
         self.path = path
@@ -157,13 +158,13 @@ class LogFiles:
         return sum(self.sizes)
 
     def decisions(self, features: bool = False) -> Iterator[Decisions]:
-        """All decisions with rewards, as they are read."""
+        """Read all decisions with rewards, batch by batch."""
         for part in self.parts:
             yield from part.batches(features)
 
     @property
     def columns(self) -> list[str]:
-        """The names of features that vary, as in a ``Log``."""
+        """The names of varying features, as in a ``Log``."""
         return list(self.layout.features)
 
     @property
@@ -173,7 +174,7 @@ class LogFiles:
 
     @property
     def sizes(self) -> list[int]:
-        """How many decisions with rewards each part has."""
+        """Number of decisions with rewards, per part."""
         return self._counts[0]
 
     @property
@@ -183,13 +184,13 @@ class LogFiles:
 
     @property
     def unrewarded(self) -> int:
-        """How many decisions have no reward."""
+        """Number of decisions without a reward."""
         return self.rows - len(self)
 
     @cached_property
     def _counts(self) -> tuple[list[int], int]:
-        """Decisions with rewards per part, and how many of all have no probability: for Parquet,
-        what the files say of themselves mostly tells."""
+        """Decisions with rewards per part, and the number without a probability. For Parquet the
+        metadata usually suffice."""
         counts = [
             _count(self._stream, table, self.layout)
             if part.held is None
@@ -204,7 +205,7 @@ class LogFiles:
 
 
 def _log_part(part: TablePart, layout: Layout) -> LogPart:
-    """A part of a log; that of a CSV file, which is in memory anyway, is read at once."""
+    """A part of a log. A CSV file is in memory anyway, so its part is decoded at once."""
     if part.held is None:
         return LogPart(part, layout)
     (batch,) = part.batches([])
@@ -212,7 +213,7 @@ def _log_part(part: TablePart, layout: Layout) -> LogPart:
 
 
 def _count(stream: Stream, part: TablePart, layout: Layout) -> tuple[int, int]:
-    """How many decisions of a part have a reward, and how many of these have no probability."""
+    """The number of a part's decisions with a reward, and how many of these lack a probability."""
     empty = stream.nulls(part, layout.reward)
     without: int | None = part.rows
     if layout.probability is not None:
@@ -234,12 +235,12 @@ def _count(stream: Stream, part: TablePart, layout: Layout) -> tuple[int, int]:
 
 
 def open_log(path: str | Path, layout: Layout | ChooseLayout = Layout.recognised) -> LogFiles:
-    """Open a log without reading more of it than is needed to check its columns.
+    """Open a log, reading no more than is needed to check its columns.
 
     Args:
         path: CSV, Parquet, or a folder of Parquet files.
-        layout: which column is what, or how to tell from the path and the names of the columns; by
-            default ours and that of the Open Bandit Dataset are recognised.
+        layout: what each column means, or a function that finds it from the path and the names of
+            the columns; by default our layout and the Open Bandit Dataset's are recognised.
     """
     if not isinstance(path, str | Path):
         raise InvalidArgument("path", path, "the path of a file or folder")
@@ -251,7 +252,7 @@ def open_log(path: str | Path, layout: Layout | ChooseLayout = Layout.recognised
 
 
 def as_log(log: Any, layout: Layout | ChooseLayout = Layout.recognised) -> Log | LogFiles:
-    """A log, the path of one, or pairs of an arm and its reward."""
+    """The log in any accepted form: a log, its path, or pairs of an arm and its reward."""
     if isinstance(log, Log | LogFiles):
         return log
     if isinstance(log, str | Path):
@@ -268,9 +269,9 @@ def read_log(path: str | Path) -> Log:
     """Read a log into memory: rolf's own or the Open Bandit Dataset's, CSV, Parquet, or a folder
     of Parquet files.
 
-    Decisions without a reward are left out and counted. Default rewards are kept and counted:
-    for clicks they are the truth, and without them only the clicks would remain. Probabilities may
-    be missing; only some estimators need them.
+    Decisions without a reward are counted and left out. Default rewards are counted and kept: for
+    clicks they are the truth, and without them only clicks would remain. Probabilities may be
+    missing; only some estimators need them.
     """
     files = open_log(path)
     unrewarded = files.unrewarded  # raises if no decision has a reward

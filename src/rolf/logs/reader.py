@@ -1,6 +1,6 @@
-"""Decisions of a log, some at a time: from files or from memory, with arms as integers.
+"""The decisions of a log, batch by batch, from files or memory, with arms as integers.
 
-Arms, rewards and probabilities are checked here, and an error names the file and its rows.
+Arms, rewards and probabilities are checked here; errors name the file and its rows.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from rolf.types import FloatArray, IntArray
 
 
 class Decisions(NamedTuple):
-    """Some decisions with rewards: the arm of each as a position in ``labels``, and the rest as in
-    a ``Log``."""
+    """Some decisions with rewards. Arms are positions in ``labels``; the rest is as in a
+    ``Log``."""
 
     codes: IntArray
     labels: list[str]
@@ -29,16 +29,16 @@ class Decisions(NamedTuple):
     rewards: FloatArray
     columns: Mapping[str, FloatArray]
     defaults: IntArray | None = None  # 1 where the reward is a default
-    batch: Batch | None = None  # from which they were read
-    arm: str = "arm"  # the column of the arms there
-    rows: int = 0  # how many rows were read for them, with and without a reward
+    batch: Batch | None = None  # the rows they were read from
+    arm: str = "arm"  # its column of arms
+    rows: int = 0  # how many rows were read, with and without a reward
 
     @property
     def size(self) -> int:
         return int(self.rewards.size)
 
     def slice(self, start: int, stop: int) -> Decisions:
-        """Only those from one to another."""
+        """The decisions from ``start`` to ``stop``."""
         return Decisions(
             self.codes[start:stop],
             self.labels,
@@ -51,7 +51,7 @@ class Decisions(NamedTuple):
         )
 
     def positions(self, lookup: Lookup) -> IntArray:
-        """The positions of the arms in a table; an error names one that is not there."""
+        """The positions of the arms in a table; raises if one is not in it."""
         positions = lookup(self.codes, self.labels)
         if lookup.complete or not positions.size or positions.min() >= 0:
             return positions
@@ -74,8 +74,8 @@ class LogPart(NamedTuple):
     held: Decisions | None = None
 
     def batches(self, features: bool = False) -> Iterator[Decisions]:
-        """Its decisions with rewards, as they are read; with the features of their rounds if these
-        are wanted."""
+        """Read its decisions with rewards, batch by batch, optionally with the features of their
+        rounds."""
         if self.held is not None:
             yield self.held
             return
@@ -86,7 +86,7 @@ class LogPart(NamedTuple):
             yield read_decisions(batch, self.layout, coder, features)
 
     def decisions(self, start: int, stop: int, features: bool = False) -> Iterator[Decisions]:
-        """Its decisions with rewards from one to another, at most ``SLICE`` at a time."""
+        """Its decisions with rewards from ``start`` to ``stop``, at most ``SLICE`` at a time."""
         first = 0
         for batch in self.batches(features):
             low, high = max(start - first, 0), min(stop - first, batch.size)
@@ -98,7 +98,7 @@ class LogPart(NamedTuple):
 
 
 def read_decisions(batch: Batch, layout: Layout, coder: Coder, features: bool) -> Decisions:
-    """The decisions of a batch that have a reward."""
+    """The decisions in a batch that have a reward."""
     rows = batch.size
     if not layout.complete:
         batch = _rewarded(batch, layout.reward)
@@ -130,7 +130,7 @@ def _rewarded(batch: Batch, reward: str) -> Batch:
 
 
 def wrong_probabilities(values: FloatArray) -> IntArray:
-    """Where probabilities are not above 0 and at most 1; those that are unknown are NaN."""
+    """Where probabilities are not in (0, 1]; unknown ones are NaN and pass."""
     if values.min(initial=1.0) > 0.0 and values.max(initial=1.0) <= 1.0:
         return np.zeros(0, dtype=np.int64)
     return np.flatnonzero((values <= 0.0) | (values > 1.0))

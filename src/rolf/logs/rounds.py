@@ -1,4 +1,4 @@
-"""The features of the rounds of a log, where they vary."""
+"""The features of a log's rounds, where they vary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rolf.types import FloatArray, IntArray
 
 
 class Contexts(NamedTuple):
-    """The features of every round, without copies of those that never change."""
+    """The features of every round, without copies of the constant ones."""
 
     fixed: FloatArray  # (K, d - m)
     moving: FloatArray  # (n, K, m)
@@ -22,11 +22,11 @@ class Contexts(NamedTuple):
         return np.hstack([self.fixed, self.moving[round]])
 
     def rows(self, rounds: IntArray, arms: IntArray) -> FloatArray:
-        """(n, d) features of one arm per round."""
+        """(n, d) features, of one arm per round."""
         return np.hstack([self.fixed[arms], self.moving[rounds, arms]])
 
     def predictions(self, rounds: IntArray, theta: FloatArray) -> FloatArray:
-        """(n, K): the features of some rounds times coefficients (d,)."""
+        """(n, K): features of some rounds times coefficients (d,)."""
         size = self.fixed.shape[1]
         out: FloatArray = self.fixed @ theta[:size] + self.moving[rounds] @ theta[size:]
         return out
@@ -37,17 +37,17 @@ class Contexts(NamedTuple):
 
 
 def varying_features(columns: Iterable[str], arms: Arms) -> list[str]:
-    """The features for which a log has a column ``x_<arm>_<feature>`` for every arm."""
+    """The features with a column ``x_<arm>_<feature>`` for every arm."""
     known, prefix = set(columns), f"x_{arms.labels[0]}_"
     names = [column.removeprefix(prefix) for column in columns if column.startswith(prefix)]
     return [name for name in names if all(f"x_{label}_{name}" in known for label in arms.labels)]
 
 
 def contexts_of(columns: Mapping[str, FloatArray], arms: Arms, size: int) -> Contexts | None:
-    """The features of ``size`` rounds: the fixed ones, then those of the log.
+    """The features of ``size`` rounds: the fixed ones, then the log's.
 
-    A feature of the log replaces the fixed one of the same name. None if no feature of the log
-    is there for all arms.
+    A feature in the log replaces the fixed one of the same name. None if the log has no
+    feature for all arms.
     """
     names = varying_features(columns, arms)
     if not names:

@@ -37,7 +37,7 @@ class BlockRuns(NamedTuple):
 
 class Settings(NamedTuple):
     """What RoLF is told: p, delta, sigma, and how many of the first t rounds are forced, for
-    any array of t. The greedy arm is left with chance t^-leave."""
+    any array of t. The greedy arm is left with probability t^-leave."""
 
     p: float
     delta: float
@@ -118,8 +118,8 @@ def play_blocks(
             size = _sizes(counts[left], done[left], greedy, settings.leave, share)
             size = np.minimum(size, stop - done[left])
             forced = settings.forced(done[left] + size) - settings.forced(done[left])
-            chance = _chances(done[left], size, settings.leave)
-            more = _plays(rng, forced, size - forced, chance, greedy, truth.size)
+            probability = _probabilities(done[left], size, settings.leave)
+            more = _plays(rng, forced, size - forced, probability, greedy, truth.size)
             counts[left] += more
             noise = settings.noise * np.sqrt(more) * rng.standard_normal(more.shape)
             sums[left] += more * truth + noise
@@ -144,9 +144,9 @@ def _sizes(
     return out
 
 
-def _chances(done: FloatArray, size: FloatArray, leave: float) -> FloatArray:
-    """The chance to leave the greedy arm, averaged over the next rounds: a sum of t^-leave, by its
-    integral from half a round before to half a round after."""
+def _probabilities(done: FloatArray, size: FloatArray, leave: float) -> FloatArray:
+    """The probability of leaving the greedy arm, averaged over the next rounds: a sum of t^-leave,
+    by its integral from half a round before to half a round after."""
     ends = (done + size + 0.5) ** (1.0 - leave) - (done + 0.5) ** (1.0 - leave)
     mean = np.minimum(ends / ((1.0 - leave) * size), 1.0)
     out: FloatArray = np.where(size == 1.0, (done + 1.0) ** -leave, mean)
@@ -157,13 +157,13 @@ def _plays(
     rng: np.random.Generator,
     forced: FloatArray,
     free: FloatArray,
-    chance: FloatArray,
+    probability: FloatArray,
     greedy: IntArray,
     arms: int,
 ) -> FloatArray:
     """How often every arm is played in rounds that are forced and in rounds that are not."""
     out = rng.multinomial(forced.astype(np.int64), np.full(arms, 1.0 / arms)).astype(np.float64)
-    departures = rng.binomial(free.astype(np.int64), chance)
+    departures = rng.binomial(free.astype(np.int64), probability)
     others = rng.multinomial(departures, np.full(arms - 1, 1.0 / (arms - 1)))
     rows = np.arange(greedy.size)
     for step in range(1, arms):

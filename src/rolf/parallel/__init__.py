@@ -1,7 +1,7 @@
 """Independent tasks on the cores of this machine, on a Dask cluster or on Ray.
 
-What travels are bytes that are pickled and unpickled here, so that all backends take the same
-functions and raise the same errors. Nothing is imported before it is needed.
+Functions, tasks and results are pickled and unpickled here, so all backends accept the same
+functions and raise the same errors. Backends are imported only when used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Task = TypeVar("Task")
 
 
 def check_backend(backend: str, jobs: int | None = None, address: str | None = None) -> None:
-    """Raise an error if these arguments of ``completed`` are not acceptable."""
+    """Validate these arguments of ``completed``."""
     one_of("backend", backend, *BACKENDS)
     if jobs is not None:
         whole("jobs", jobs, 1)
@@ -45,21 +45,21 @@ def completed(
 ) -> Iterator[tuple[int, Any]]:
     """Call a function with every task; yield ``(index of the task, result)`` as they finish.
 
-    Function, tasks and results are pickled (by cloudpickle, so that a function or class of a
-    notebook will do), except for threads. A task whose worker dies is run again, a few times. An
-    error that the function raises stops everything and is raised here. Closing the iterator, or an
-    interrupt, stops without waiting for the tasks that run.
+    Function, tasks and results are pickled, except for threads; cloudpickle also handles functions
+    and classes defined in a notebook. A task whose worker dies is retried a few times. An error
+    raised by the function stops everything and is raised here. Closing the iterator, or an
+    interrupt, stops without waiting for running tasks.
 
     Args:
-        function: of one task; called twice with the same task, it gives the same result.
-        tasks: one call each.
-        backend: "local", processes of this machine; "threads" of this process, for compiled
+        function: takes one task; must return the same result when called again with that task.
+        tasks: arguments of the function, one call each.
+        backend: "local", processes on this machine; "threads" of this process, for compiled
             code that releases the GIL; "dask"; or "ray".
-        jobs: how many tasks run at the same time; by default as many as there are cores.
-        address: of a Dask scheduler (``tcp://host:8786``) or of a Ray cluster (``host:6379``,
-            or ``auto`` for the one on this machine). By default the
-            cluster that this process is connected to or, if there is none, one that is started
-            on this machine, and ends with this process or with ``shutdown()``.
+        jobs: number of tasks that run at the same time; by default the number of cores.
+        address: address of a Dask scheduler (``tcp://host:8786``) or a Ray cluster (``host:6379``,
+            or ``auto`` for the one on this machine). By default the cluster this process is
+            connected to; if there is none, one is started on this machine, which ends with this
+            process or with ``shutdown()``.
     """
     check_backend(backend, jobs, address)
     return _completed(function, tasks, backend, jobs, address)
@@ -91,7 +91,7 @@ def _executor(backend: str, jobs: int | None, address: str | None) -> Executor:
 
 
 def shutdown() -> None:
-    """End the clusters on this machine that calls have started, and leave the others."""
+    """Stop the clusters that rolf started on this machine, and disconnect from others."""
     import sys
 
     if (clusters := sys.modules.get("rolf.parallel.clusters")) is not None:

@@ -1,4 +1,4 @@
-"""Workers of a Dask or Ray cluster, which is joined or started here."""
+"""Workers of a Dask or Ray cluster: join an existing cluster or start one."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from rolf.parallel.cores import cores
 from rolf.parallel.executors import ATTEMPTS, Executor
 from rolf.parallel.worker import ONE_THREAD
 
-#: seconds in which a cluster has to answer, and in which its first worker has to be there
+#: seconds within which a cluster must answer and its first worker must be available
 PATIENCE = 10.0
-#: bytes of shared memory for results, of a Ray cluster that is started here
+#: bytes of shared memory for results in a Ray cluster started here
 RESULTS = 256 * 2**20
 
-#: clusters that were joined or started here: what they were asked for, and how to leave them
+#: clusters joined or started here, by (backend, address, jobs): the client, and how to leave
 _joined: dict[tuple[str, str | None, int | None], tuple[Any, Callable[[], None]]] = {}
 
 
 def leave() -> None:
-    """Leave all clusters; those that were started here end."""
+    """Leave all clusters; those started here are stopped."""
     while _joined:
         _, end = _joined.popitem()[1]
         end()
@@ -39,7 +39,7 @@ atexit.register(leave)
 
 
 def _abandon(wanted: tuple[str, str | None, int | None]) -> None:
-    """End a cluster that is busy, which takes seconds, without waiting for it."""
+    """Stop a busy cluster in the background, since that takes seconds."""
     if wanted in _joined:
         threading.Thread(target=_joined.pop(wanted)[1]).start()
 
@@ -48,7 +48,7 @@ def _abandon(wanted: tuple[str, str | None, int | None]) -> None:
 
 
 class DaskWorkers(Executor):
-    """Workers of a Dask cluster. They finish what they run, unless the cluster is ours to end."""
+    """Workers of a Dask cluster. Running tasks finish, unless rolf started the cluster."""
 
     retries = True
 
@@ -75,7 +75,7 @@ class DaskWorkers(Executor):
 
 
 def dask_workers(jobs: int | None, address: str | None) -> Executor:
-    """The workers of the Dask cluster that a call means."""
+    """The workers of the Dask cluster to use for a call."""
     require("distributed", "the backend dask")
     client, end = _dask_client(jobs, address)
     try:
@@ -87,18 +87,18 @@ def dask_workers(jobs: int | None, address: str | None) -> Executor:
 
 
 def _dask_client(jobs: int | None, address: str | None) -> tuple[Any, Callable[[], None] | None]:
-    """A client and, if the cluster is ours, how to end it."""
+    """A client and, if rolf started the cluster, a function that stops it."""
     import dask
     from distributed import Client, LocalCluster
 
     address = address or dask.config.get("scheduler-address", None)
     if address is None:
-        with suppress(ValueError):  # nobody has joined a cluster
+        with suppress(ValueError):  # there is no current client
             return Client.current(), None
     wanted = "dask", address, None if address else jobs
-    known = _joined.get(wanted)
-    if known is not None and known[0].status == "running":
-        return known[0], None if address else lambda: _abandon(wanted)
+    joined = _joined.get(wanted)
+    if joined is not None and joined[0].status == "running":
+        return joined[0], None if address else lambda: _abandon(wanted)
     if address is not None:
         client = _connected_dask(address)
         _joined[wanted] = client, client.close
@@ -163,7 +163,7 @@ class RayWorkers(Executor):
 
 
 def ray_workers(jobs: int | None, address: str | None) -> Executor:
-    """The workers of the Ray cluster that a call means."""
+    """The workers of the Ray cluster to use for a call."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     require("ray", "the backend ray")
     import ray
@@ -182,7 +182,7 @@ def _called(call: Callable[..., Any], *args: Any) -> Any:
 
 
 def _join_ray(jobs: int | None, address: str | None) -> bool:
-    """Join a cluster, or start one; whether it is one that was started here."""
+    """Join a cluster or start one; return whether it was started here."""
     import ray
 
     address = address or os.environ.get("RAY_ADDRESS")
@@ -206,8 +206,7 @@ def _join_ray(jobs: int | None, address: str | None) -> bool:
             _probe(address)
             _soon(lambda: ray.init(address=address, **quiet))
     except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
-        token = "RAY_AUTH_MODE=token and its RAY_AUTH_TOKEN set if it has one"
-        what = f"a Ray cluster ({token})"
+        what = "a Ray cluster (if it needs a token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN)"
         raise _unreachable(address or "local", what, error) from None
     _joined[wanted] = None, ray.shutdown
     return address is None
@@ -217,14 +216,14 @@ def _join_ray(jobs: int | None, address: str | None) -> bool:
 
 
 def _probe(address: str) -> None:
-    """Raise an OSError at once if nobody listens at an address."""
+    """Raise an OSError immediately if nothing listens at an address."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), timeout=PATIENCE).close()
 
 
 def _soon(connect: Callable[[], Any]) -> Any:
-    """What a function returns, or a TimeoutError: it may wait for ever for the wrong server."""
+    """Call a function with a timeout, since it may hang on the wrong server."""
     future: Future[Any] = Future()
 
     def run() -> None:

@@ -6,14 +6,14 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-#: where Linux says how much of the processors a container may use
+#: where Linux keeps the CPU quota of a container
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
 QUOTA_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
 
 
 def cores() -> int:
-    """The cores of this machine that this process may use, at least one: as its affinity and the
-    limits of its container say."""
+    """The number of cores this process may use, at least one, given its affinity and the limits of
+    its container."""
     count = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         count = min(count, len(os.sched_getaffinity(0)))
@@ -21,7 +21,7 @@ def cores() -> int:
 
 
 def _quota() -> int:
-    """The cores that a container is granted, rounded up."""
+    """The cores granted to the container, rounded up."""
     with suppress(OSError, ValueError):
         if QUOTA.exists():
             granted, period = QUOTA.read_text().split()

@@ -1,8 +1,8 @@
-"""One loop for all executors: tasks go out in batches as futures, results come back as they finish.
+"""One loop for all executors: submit batches of tasks as futures, yield results as they finish.
 
-An executor turns a batch into a future: here, in a thread, in a process, or on a cluster
-(``clusters.py``). Everything else is the same for all of them: how long a batch is, how many are
-under way, what happens when workers die, and that closing waits for nothing.
+An executor turns a batch into a future: in this thread, in another thread or process, or on a
+cluster (``clusters.py``). Everything else is shared: the size of batches, how many are in flight,
+what happens when workers die, and that closing never waits.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from rolf.parallel.worker import (
     this_process,
 )
 
-#: how often a task runs whose workers die
+#: how many times to run a task whose workers die
 ATTEMPTS = 4
-#: seconds that a batch of tasks should take, so that handing it out costs little beside it
+#: target duration of a batch in seconds, long enough to outweigh the cost of submitting it
 BATCH = 0.2
-#: seconds after which processes that have nothing to do end
+#: seconds after which idle processes end
 IDLE = 300
-#: seconds in which calls are in the queue of these processes
+#: seconds within which calls reach the queue of these processes
 QUEUED = 1.0
 
 
@@ -48,13 +48,13 @@ class Executor:
     """Where batches of tasks run.
 
     Attributes:
-        jobs: how many batches run at the same time.
-        in_flight: how many are handed out at the same time.
-        pickles: whether function, tasks and results travel as bytes.
-        children: whether workers are processes of this one, to end when it ends.
-        retries: whether the workers' cluster itself runs a batch again if its worker dies.
-        deaths: errors which say that workers died.
-        losses: errors which say that the whole cluster is gone.
+        jobs: number of batches that run at the same time.
+        in_flight: number of batches submitted at the same time.
+        pickles: whether function, tasks and results are pickled.
+        children: whether workers are child processes, which must end with this process.
+        retries: whether the cluster itself retries a batch whose worker died.
+        deaths: errors that mean workers died.
+        losses: errors that mean the whole cluster is gone.
     """
 
     pickles = True
@@ -68,18 +68,18 @@ class Executor:
         self.in_flight = 2 * jobs if in_flight is None else in_flight
 
     def submit(self, call: Callable[..., Any], *args: Any) -> Any:
-        """A future of a call: something with ``result`` and ``add_done_callback``."""
+        """Submit a call; return a future with ``result`` and ``add_done_callback``."""
         raise NotImplementedError
 
     def stop(self, futures: set[Any]) -> None:
-        """Give up on the calls behind these futures without waiting for them."""
+        """Abandon the calls behind these futures without waiting for them."""
 
     def close(self) -> None:
-        """Called when no call is left."""
+        """Called when no calls are left."""
 
 
 class Threads(Executor):
-    """Threads of this process. Compiled code cannot be stopped, so nothing waits for it."""
+    """Threads of this process. Compiled code cannot be interrupted, so stopping does not wait."""
 
     pickles = False
 
@@ -98,7 +98,7 @@ class Threads(Executor):
 
 
 class Here(Executor):
-    """One batch after the other, in the thread that asks for the results."""
+    """One batch at a time, in the calling thread."""
 
     def __init__(self) -> None:
         super().__init__(1, in_flight=1)
@@ -110,7 +110,7 @@ class Here(Executor):
 
 
 class Processes(Executor):
-    """Processes of this machine, which serve the next call too; Loky starts and watches them."""
+    """Processes on this machine, managed by Loky and reused by later calls."""
 
     children = True
 
@@ -129,8 +129,8 @@ class Processes(Executor):
         return self._pool.submit(call, *args)
 
     def stop(self, futures: set[Any]) -> None:
-        # Loky stumbles over calls that it has not put into the queue of its workers yet. There is
-        # room for all of them, so that takes no time.
+        # Loky fails on calls that it has not yet put into its workers' queue. The queue has room
+        # for all of them, so this wait is short.
         end = time.monotonic() + QUEUED
         while time.monotonic() < end and not all(each.running() or each.done() for each in futures):
             time.sleep(0.001)
@@ -139,8 +139,7 @@ class Processes(Executor):
 
 
 def processes(jobs: int | None) -> Executor:
-    """As many processes as there are jobs; for one job, or where processes may not start any, the
-    process that asks."""
+    """One process per job; this process itself for a single job, or if it may not start any."""
     import multiprocessing
 
     count = jobs or cores()
@@ -151,7 +150,7 @@ def processes(jobs: int | None) -> Executor:
 
 
 class RemoteTraceback(Exception):
-    """Where a worker raised an error: its traceback, as text."""
+    """The traceback of an error in a worker, as text."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -160,7 +159,7 @@ class RemoteTraceback(Exception):
 def run_all(
     function: Callable[[Any], Any], tasks: Sequence[Any], executor: Executor
 ) -> Iterator[tuple[int, Any]]:
-    """The index and the result of every task, as they finish."""
+    """Yield the index and the result of every task as they finish."""
     target: Any = function
     if executor.pickles:
         target = pickle.dumps(_parcel(function, executor.children))
@@ -180,16 +179,16 @@ def run_all(
             if executor.retries or max(deaths.values()) >= ATTEMPTS:
                 reason = f"{type(error).__name__}: {error}"
                 raise RolfError(
-                    f"workers died {ATTEMPTS} times over the same task, most likely because it "
+                    f"workers died {ATTEMPTS} times running the same task, most likely because it "
                     f"needs more memory than a worker has ({reason})"
                 ) from error
         except executor.losses as error:
             reason = f"{type(error).__name__}: {error}"
-            raise RolfError(f"the connection to the cluster is lost ({reason})") from error
+            raise RolfError(f"lost the connection to the cluster ({reason})") from error
 
 
 def _parcel(function: Callable[[Any], Any], children: bool) -> Parcel:
-    """What workers need to know of this process to call a function of its."""
+    """A function, with what workers must know about this process to call it."""
     folders = [os.path.abspath(each) for each in sys.path]
     return Parcel(
         pickled("function", function),
@@ -210,13 +209,13 @@ def _outcomes(
     numbers: Iterator[int],
     running: dict[Any, list[int]],
 ) -> Generator[Outcome, None, None]:
-    """The outcomes of tasks with these numbers; ``running`` has the batches that are under way."""
+    """The outcomes of the tasks with these numbers; ``running`` holds the batches in flight."""
     finished: SimpleQueue[Any] = SimpleQueue()
     size, left = 1, len(tasks)
     try:
         while True:
             while len(running) < executor.in_flight:
-                fair = -(-left // (2 * executor.jobs))  # the last batches are short
+                fair = -(-left // (2 * executor.jobs))  # keep the last batches short
                 batch = list(islice(numbers, max(1, min(size, fair))))
                 if not batch:
                     break

@@ -1,4 +1,4 @@
-"""Tables part by part: which rows of which part are a task, and where the tasks run."""
+"""Split tables into tasks, each a range of rows of one part, and run them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from rolf.parallel import check_backend, completed
 from rolf.parallel.cores import cores
 
-#: rows below which parts are read one after the other
+#: number of rows below which parts are read one after the other
 FEW = 500_000
 
 Item = TypeVar("Item")
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 class Section(NamedTuple):
-    """The rows of a part from one to another, counted as the reader counts them."""
+    """A range of rows within a part, numbered as the reader numbers them."""
 
     part: Any
     start: int
@@ -29,7 +29,7 @@ class Section(NamedTuple):
 
 
 def sections(sizes: Sequence[int], parts: Sequence[Any], start: int, stop: int) -> list[Section]:
-    """The rows from one to another of parts of these sizes.
+    """The sections that cover rows ``start`` to ``stop`` of parts with these sizes.
 
     >>> [(each.part, each.start, each.stop) for each in sections([4, 3, 2], "abc", 2, 8)]
     [('a', 2, 4), ('b', 0, 3), ('c', 0, 1)]
@@ -44,7 +44,7 @@ def sections(sizes: Sequence[int], parts: Sequence[Any], start: int, stop: int) 
 
 
 def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """The same items: while one is used, another thread makes the next.
+    """The same items; while one is used, another thread produces the next.
 
     >>> "".join(read_ahead(iter("abc")))
     'abc'
@@ -57,7 +57,7 @@ def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
 
 
 class Workers(NamedTuple):
-    """Where tasks run: as for ``rolf.parallel.completed``."""
+    """Where tasks run; fields as in ``rolf.parallel.completed``."""
 
     backend: str = "local"
     jobs: int | None = None
@@ -73,16 +73,15 @@ class Workers(NamedTuple):
         return self.backend in ("local", "threads")
 
     def leaves_cores(self, tasks: int, rows: int) -> bool:
-        """Whether so few tasks leave cores of this machine idle, and have rows that are worth
-        one."""
+        """Whether the tasks leave cores of this machine idle, with enough rows to use them."""
         return self.here and rows >= FEW and tasks < (self.jobs or cores())
 
     def results(
         self, function: Callable[[Task], Result], tasks: Sequence[Task], rows: int
     ) -> Iterator[Result]:
-        """The results of all tasks, in their order; few rows are not worth a worker.
+        """The results of all tasks, in order; a small table runs in this thread.
 
-        On this machine tasks are threads: reading and adding up is compiled code.
+        On this machine tasks run in threads, since reading and summing is compiled code.
         """
         if self.here and (rows < FEW or self.jobs == 1 or len(tasks) < 2):
             yield from map(function, tasks)

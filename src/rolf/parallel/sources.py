@@ -1,7 +1,7 @@
-"""The source files of a user's modules: what they were when imported, and what they are now.
+"""The source files of a user's modules: their content when imported, and their content now.
 
-A process keeps a module as it was imported, whatever becomes of its file. A result may be stored
-under the hash of a source only if that source is what has been imported.
+A process keeps a module as imported even if its file changes. A result may be stored under the hash
+of a source only if that source is the imported one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 #: folders of installed packages
 INSTALLED = {"site-packages", "dist-packages"}
 _STDLIB = sysconfig.get_path("stdlib") + os.sep
-_SCRIPTS = {"__main__", "__mp_main__"}  # what they define travels by value
+_SCRIPTS = {"__main__", "__mp_main__"}  # their definitions are pickled by value
 
 
 class _Import(NamedTuple):
-    """A module as it was when it was first seen after an import or a reload."""
+    """A module when first seen after an import or a reload."""
 
     module: ModuleType
     spec: Any
@@ -33,11 +33,11 @@ class _Import(NamedTuple):
 
 
 _imports: dict[str, _Import] = {}
-_others: dict[str, ModuleType] = {}  # which are not the user's
+_others: dict[str, ModuleType] = {}  # modules that are not the user's
 
 
 def imported() -> dict[str, str]:
-    """For each of the user's modules that are imported here, the hash of the source it is from."""
+    """The user's imported modules, each with the hash of the source it was imported from."""
     for name, module in list(sys.modules.items()):
         if _others.get(name) is module:
             continue
@@ -56,7 +56,7 @@ def imported() -> dict[str, str]:
 
 
 def changed() -> dict[str, Path]:
-    """The user's modules whose files are no longer what has been imported here."""
+    """The user's modules whose files have changed since they were imported."""
     imported()
     return {
         name: each.file for name, each in _imports.items() if each.digest != digest_of(each.file)
@@ -64,18 +64,18 @@ def changed() -> dict[str, Path]:
 
 
 def forget() -> None:
-    """Forget all of the user's modules, so that they are imported anew."""
+    """Forget all of the user's modules, so that they are imported again."""
     for name, each in list(_imports.items()):
         sys.modules.pop(name, None)
         if cached := getattr(each.spec, "cached", None):
-            with suppress(OSError):  # it looks new if the source was changed within a second
+            with suppress(OSError):  # a change within a second leaves it looking current
                 os.unlink(cached)
     _imports.clear()
     importlib.invalidate_caches()
 
 
 def digest_of(file: Path) -> str:
-    """A hash of a file; of one that is gone, of nothing."""
+    """A hash of a file's content; a missing file counts as empty."""
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError:
@@ -83,7 +83,7 @@ def digest_of(file: Path) -> str:
 
 
 def installed(path: str) -> bool:
-    """Whether a file or folder is one of Python's or of an installed package."""
+    """Whether a file or folder belongs to Python or to an installed package."""
     return f"{path}{os.sep}".startswith(_STDLIB) or not INSTALLED.isdisjoint(Path(path).parts)
 
 
@@ -97,7 +97,7 @@ def _file(name: str, module: ModuleType) -> Path | None:
 
 
 def _older_than_file(spec: Any) -> bool:
-    """Whether a module is surely older than its file: its import left bytecode of another time."""
+    """Whether a module is certainly older than its file: its bytecode has another timestamp."""
     if type(getattr(spec, "loader", None)) is not SourceFileLoader or sys.dont_write_bytecode:
         return False
     try:

@@ -1,4 +1,6 @@
-"""What runs in a worker."""
+"""The code that runs in a worker: a pickled batch of tasks, once it is sure that the worker has the
+caller's sources. A worker ends when its caller does.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ from typing import Any, NamedTuple
 from rolf.errors import InvalidArgument, RolfError
 from rolf.parallel import sources
 
-#: seconds between two looks at whether the caller is still there
+#: seconds between checks that the caller is still alive
 WATCH = 1.0
-#: of rolf, as this process has imported it
+#: hash of rolf's sources, as imported by this process
 SOURCE = sources.digest_of_package()
 _TOKEN = secrets.token_hex(8)
-_loading = threading.RLock()  # a worker of Dask may have several threads
+_loading = threading.RLock()  # a Dask worker may have several threads
 
-#: a worker has one core, so the libraries that it uses get one thread each
+#: a worker has one core, so the libraries it uses get one thread each
 ONE_THREAD = {
     f"{library}_NUM_THREADS": "1"
     for library in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA", "NUMEXPR")
@@ -31,7 +33,7 @@ ONE_THREAD = {
 
 
 class Outcome(NamedTuple):
-    """What came of the task with this number: its result, or the error it raised, and where."""
+    """The outcome of a task: its number, and its result or its error with the traceback."""
 
     number: int
     result: Any = None
@@ -39,12 +41,12 @@ class Outcome(NamedTuple):
     trace: str = ""
 
 
-#: how long a batch of tasks took, in seconds, and what came of each of them
+#: how many seconds a batch of tasks took, and the outcome of each
 Batch = tuple[float, list[Outcome]]
 
 
 def pickled(what: str, value: Any) -> bytes:
-    """A value as it travels to workers; an error that says what cannot."""
+    """Pickle a value for workers; an error names what cannot be pickled."""
     import cloudpickle
 
     try:
@@ -61,8 +63,8 @@ def call_batch(function: Callable[[Any], Any], tasks: list[tuple[int, Any]]) -> 
 
 
 def call_pickled_batch(function: bytes, tasks: list[tuple[int, bytes]]) -> Batch:
-    """The same; function, tasks, and what comes of them are pickled."""
-    for variable, value in ONE_THREAD.items():  # unless another number was set for this worker
+    """The same with pickled function, tasks and outcomes."""
+    for variable, value in ONE_THREAD.items():  # unless this worker has its own setting
         os.environ.setdefault(variable, value)
     return _timed(functools.partial(_call_pickled, function), tasks)
 
@@ -72,7 +74,7 @@ def _timed(call: Callable[[int, Any], Outcome], tasks: list[tuple[int, Any]]) ->
     outcomes: list[Outcome] = []
     for number, task in tasks:
         outcomes.append(call(number, task))
-        if outcomes[-1].error is not None:  # it is raised in the caller, which stops everything
+        if outcomes[-1].error is not None:  # the caller raises it and stops everything
             break
     return time.perf_counter() - started, outcomes
 
@@ -100,40 +102,40 @@ def _call_pickled(function: bytes, number: int, task: bytes) -> Outcome:
         return _failure(number, RolfError(reason + hint))
     try:
         result = ready(argument)
-        _check(parcel)  # what has been imported meanwhile, too
+        _check(parcel)  # including modules imported in the meantime
         return Outcome(number, cloudpickle.dumps(result))
     except Exception as error:
         return _failure(number, error)
 
 
 class Parcel(NamedTuple):
-    """A function on its way to workers, and what the caller has imported."""
+    """A function to send to workers, with what the caller has imported."""
 
     function: bytes
-    folders: list[str]  # where the caller has modules of its own
-    installed: list[str]  # and those of packages and of Python
-    modules: dict[str, str]  # the user's, with the hash of the source that the caller has imported
+    folders: list[str]  # folders with the caller's own modules
+    installed: list[str]  # folders of installed packages and of Python
+    modules: dict[str, str]  # the user's modules, with the hash of the source the caller imported
     source: str  # hash of the caller's rolf
-    call: str  # tells calls apart
-    caller: tuple[str, int]  # tells processes apart
-    parent: int | None  # the caller's process, without which workers are to end
+    call: str  # identifies the call
+    caller: tuple[str, int]  # identifies the process
+    parent: int | None  # the caller's process; workers end with it
 
 
 def this_process() -> tuple[str, int]:
-    """What no other process has, not even on another machine."""
+    """An identifier that is unique across processes and machines."""
     return _TOKEN, os.getpid()
 
 
 @functools.lru_cache(maxsize=2)
 def _opened(parcel: bytes) -> Parcel:
-    """A parcel, opened once in each worker; then modules whose files have changed are forgotten."""
+    """Open a parcel, once per worker, and forget modules whose files have changed."""
     out: Parcel = pickle.loads(parcel)
     if out.source != SOURCE:
         raise RolfError(
-            "a worker has another version of rolf than this process: install the same on both, "
-            "and start the workers again"
+            "a worker has another version of rolf than this process: install the same version on "
+            "both, and restart the workers"
         )
-    if out.caller == this_process():  # its modules are the caller's, who may hold on to them
+    if out.caller == this_process():  # the caller may hold its modules
         return out
     if out.parent is not None and out.parent == os.getppid():
         _end_with(out.parent)
@@ -147,7 +149,7 @@ def _opened(parcel: bytes) -> Parcel:
 
 @functools.cache
 def _end_with(parent: int) -> None:
-    """End this process soon after its parent has ended, also if that was killed."""
+    """End this process soon after its parent ends, even if the parent was killed."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -158,8 +160,8 @@ def _end_with(parent: int) -> None:
 
 
 def _follow(parcel: Parcel) -> bool:
-    """Look for modules where the caller does, if there are such folders here; whether that is
-    elsewhere than before."""
+    """Search for modules in the caller's folders, if they exist here; return whether the path
+    changed."""
     before = list(sys.path)
     first = [each for each in parcel.folders if os.path.isdir(each)]
     last = [each for each in parcel.installed if each not in before and os.path.isdir(each)]
@@ -169,26 +171,26 @@ def _follow(parcel: Parcel) -> bool:
 
 @functools.lru_cache(maxsize=2)
 def _loaded(parcel: bytes) -> Callable[[Any], Any]:
-    """A function, unpickled once in each worker rather than for each task."""
+    """Unpickle the function, once per worker rather than once per task."""
     out: Callable[[Any], Any] = pickle.loads(_opened(parcel).function)
     return out
 
 
 def _check(parcel: Parcel) -> None:
-    """Raise an error if a module here is not what the caller has imported."""
+    """Raise an error if a module here differs from the one the caller imported."""
     with _loading:
         loaded = sources.imported()
     for name, digest in loaded.items():
         if parcel.modules.get(name, digest) != digest:
             raise RolfError(
                 f"a worker has another version of the module {name} than this process: if its "
-                "file has changed since it was imported here, reload it or start Python again; "
+                "file has changed since it was imported here, reload it or restart Python; "
                 "if the worker is on another machine, give it the same file"
             )
 
 
 def _failure(number: int, error: Exception) -> Outcome:
-    """An error that can be raised elsewhere, whatever it holds."""
+    """The outcome of a failed task, with an error that can be pickled in any case."""
     import cloudpickle
 
     try:

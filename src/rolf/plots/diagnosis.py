@@ -1,4 +1,4 @@
-"""The picture of a diagnosis: means against what the features predict, and the variance split."""
+"""The picture of a diagnosis: means against the features' predictions, and the split variance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMED = 12  # more names than this would overlap
 
 
 class Point(NamedTuple):
-    """An arm: its name, fit, mean, the ends of the mean's interval, whether it deviates."""
+    """An arm: name, fit, mean with its interval, and whether it deviates."""
 
     name: str
     fit: float
@@ -38,8 +38,8 @@ def diagnosis_figure(
 ) -> Figure:
     """Two panels, means and the split; ``ax`` gets the means alone.
 
-    ``points`` start with the arms that deviate, the surest first; ``share`` is the estimate and
-    the ends of its interval; ``scale`` says of what the variance is split.
+    ``points`` start with the arms that deviate, the surest first; ``share`` is the estimate with
+    its interval; ``scale`` names the scale on which the variance is split.
     """
     if ax is not None:
         _means(ax, points, level)
@@ -86,7 +86,7 @@ def _means(axes: Axes, points: Sequence[Point], level: float) -> None:
     axes.plot(ends, ends, color=GREY, linewidth=1.0, linestyle=(0, (6, 4)), zorder=1)
     axes.set_xlim(ends)
     for point in [point for point in points if point.deviates][:NAMED]:
-        above = point.mean > point.fit  # names stand on the side away from the diagonal
+        above = point.mean > point.fit  # names go on the side away from the diagonal
         axes.annotate(
             literal(point.name),
             (point.fit, point.mean),
@@ -97,9 +97,9 @@ def _means(axes: Axes, points: Sequence[Point], level: float) -> None:
             fontsize=8,
             color=COLOURS[1],
         )
-    axes.set_xlabel("mean reward that the features give the arm")
-    axes.set_ylabel(f"mean reward seen, and its {100.0 * level:.4g}% interval")
-    axes.set_title("Arms; on the dashed line features tell all", loc="left", fontsize=10)
+    axes.set_xlabel("mean reward that the features predict for the arm")
+    axes.set_ylabel(f"mean reward observed, and its {100.0 * level:.4g}% interval")
+    axes.set_title("Arms; on the dashed line, features explain everything", loc="left", fontsize=10)
     axes.legend(
         loc="lower right",
         bbox_to_anchor=(1.0, 0.99),

@@ -48,7 +48,7 @@ def evaluation_figure(
 ) -> Figure:
     """One line per value of an evaluation; ``logged`` is the log's own mean.
 
-    Drawn into ``ax`` if given, with the legend inside; otherwise a new figure.
+    Draws into ``ax`` if given, with the legend inside, else into a new figure.
     """
     policies = list(dict.fromkeys(estimate.policy for estimate in estimates))
     present = {estimate.estimator for estimate in estimates}

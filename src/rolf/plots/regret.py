@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: what the band around a mean shows: these quantiles of the runs
+#: the band around a mean lies between these quantiles of the runs
 BAND = (0.1, 0.9)
 #: or one standard deviation on either side, as in the paper
 BANDS = ("quantiles", "deviation")
@@ -31,8 +31,8 @@ class Curves(NamedTuple):
     low: FloatArray  # quantiles of the runs
     high: FloatArray
     runs: int
-    policies: Sequence[str] = ()  # their names in the catalogue, where known
-    points: IntArray | None = None  # the rounds that the columns belong to, if not all
+    policies: Sequence[str] = ()  # their names in the catalogue, if known
+    points: IntArray | None = None  # the rounds of the columns, if not all
 
     @property
     def rounds(self) -> IntArray:
@@ -51,7 +51,7 @@ class Curves(NamedTuple):
 
     @property
     def order(self) -> list[int]:
-        """The policies as their curves end, the highest first."""
+        """The policies by final regret, the highest first."""
         return [int(index) for index in np.argsort(-self.mean[:, -1], kind="stable")]
 
 
@@ -78,7 +78,7 @@ def regret_figure(
 ) -> Figure:
     """Cumulative regret of each policy: the mean over runs, and a band that holds most of them.
 
-    Drawn into ``ax`` if given, with the legend inside; otherwise a new figure.
+    Draws into ``ax`` if given, with the legend inside, else into a new figure.
     """
     axes = new_figure(7.5, 4.4).add_subplot() if ax is None else ax
     figure = figure_of(axes)
@@ -106,9 +106,9 @@ def panels_figure(
 ) -> Figure:
     """Panels side by side, with one legend if all show the same policies.
 
-    ``bounds`` are dashed lines, per panel: a name and regret as a function of the round.
+    ``bounds`` are dashed lines per panel: a name, and regret as a function of the round.
     ``band`` is one of ``BANDS``.
-    ``stacked`` puts the panels below each other, for narrow screens.
+    ``stacked`` puts one panel below the other, for narrow screens.
     """
     count = len(panels)
     figure = new_figure(4.6, 3.3 * count + 1.2) if stacked else new_figure(4.1 * count, 4.4)
@@ -132,7 +132,7 @@ def panels_figure(
     figure.text(0.01, top, note, fontsize=8, color=GREY, va="top")
     if same_policies:
         _shared_legend(figure, row[0], panels, longest=2 if stacked else 6)
-        figure.draw_without_rendering()  # the layout decides how far numbers are pushed apart
+        figure.draw_without_rendering()  # the layout decides how far to push numbers apart
         for axes, (_, curves) in zip(row, panels, strict=True):
             mark_ends(axes, curves)
     return figure
@@ -236,7 +236,7 @@ def _draw_bound(axes: Axes, name: str, bound: Callable[[int], float], rounds: in
 
 
 def legend_text(label: str) -> str:
-    """A label for the legend, which leaves out those that start with an underscore."""
+    """A label that the legend shows even if it starts with an underscore."""
     text = literal(label)
     return "\u200b" + text if text.startswith("_") else text
 
@@ -253,7 +253,7 @@ def note_on_runs(runs: int, band: str = "quantiles") -> str:
 def _shared_legend(
     figure: Figure, axes: Axes, panels: Sequence[tuple[str, Curves]], longest: int
 ) -> None:
-    """One legend below all panels, line by line in the order in which the curves end on average.
+    """One legend below all panels, read line by line, in the order of mean final regret.
 
     Its lines have at most ``longest`` entries, and no entry stands alone in the last one.
     """
@@ -281,7 +281,7 @@ def _shared_legend(
 
 
 def mark_ends(axes: Axes, curves: Curves, *, named: bool = False) -> None:
-    """The final means at the right edge, with or without names, pushed apart where they would
+    """Final means at the right edge, with or without names, pushed apart where they would
     overlap."""
     to_share = axes.transLimits.transform
     scale = axes.transScale.transform

@@ -1,4 +1,4 @@
-"""The picture of an experiment: its best arms with intervals, and its rewards over time."""
+"""The picture of an experiment: its best arms with intervals, and rewards over time."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ LONGEST = 24  # letters of a name
 
 
 class Bar(NamedTuple):
-    """An arm: its plays, its value, the ends of the interval around it, and what a policy without
-    intervals estimates itself. None stands for unknown."""
+    """An arm: its plays, its value with an interval, and the policy's own estimate if it has no
+    intervals. None means unknown."""
 
     name: str
     plays: int
@@ -38,7 +38,7 @@ class Bar(NamedTuple):
 
 
 class _Control(NamedTuple):
-    """The mean reward of what an experiment is compared with, and its name."""
+    """What an experiment is compared with: its name and mean reward."""
 
     mean: float
     name: str
@@ -53,9 +53,8 @@ class _Control(NamedTuple):
 def status_figure(
     status: Any, arms: Sequence[Any], *, title: str, note: str, level: float, ax: Axes | None = None
 ) -> Figure:
-    """Some arms of a status, the best first, and beside them its rewards over time, if it has them.
-
-    ``ax`` gets the arms alone.
+    """Arms of a status, the best first, next to its rewards over time, if known. ``ax`` gets the
+    arms alone.
     """
     borrowed = status.posterior_of != status.policy
     bars = [
@@ -97,7 +96,7 @@ def _arms(
     level: float,
     control: _Control | None,
 ) -> None:
-    """One line per arm, and at the right edge how often it was played."""
+    """One line per arm, with its number of plays at the right edge."""
     if control is not None:
         axes.axvline(control.mean, **control.look)
     for height, arm in enumerate(arms):
@@ -159,7 +158,7 @@ def _over_time(axes: Axes, periods: Sequence[Any], level: float, control: _Contr
 
 
 def _legend(axes: Axes) -> None:
-    """Above the panel, where it covers nothing."""
+    """The legend, above the panel so that it covers nothing."""
     handles, labels = axes.get_legend_handles_labels()
     if not handles:
         return

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which colour-blind people can tell apart; the line styles carry
+# Okabe and Ito's colours, which colour-blind people can tell apart; line styles carry
 # the same information for print in grey.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F"]
-#: every policy has one colour in all pictures, whatever plays beside it; some are Tol's
+#: a policy has the same colour in all pictures; some colours are Tol's
 POLICIES = {
     "rolfbayes": "#D55E00",
     "rolflasso": "#0072B2",
@@ -37,9 +37,9 @@ ALIASES = {
     "linucbvarying": "linucb",
     "ucbdelta": "ucb",
 }
-#: how far variations of a policy are mixed with black (below 0) or white, in turn
+#: how far variations of a policy are mixed with black (below 0) or white (above), in turn
 SHADES = (0.0, -0.5, 0.45, -0.75, 0.65)
-#: the same for the first and the last of more variations, which go from dark to light
+#: the same for the first and last of many variations, which go from dark to light
 DARKEST, LIGHTEST = -0.7, 0.7
 STYLES: list[Any] = [
     "-",
@@ -56,7 +56,7 @@ LIGHT_GREY = "#dddddd"  # of grids and bands
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, its size in inches, drawn without matplotlib's global state."""
+    """An empty figure of this size in inches, without Matplotlib's global state."""
     require("matplotlib", "drawing a picture")
     from matplotlib.figure import Figure
 
@@ -66,9 +66,9 @@ def new_figure(width: float, height: float) -> Figure:
 def line_styles(labels: Sequence[str], policies: Sequence[str] = ()) -> list[tuple[str, Any]]:
     """Colour and line style of each label.
 
-    A policy of the catalogue is known by its name in ``policies``, or by its label up to the first
-    comma, and always has the same colour. What plays the same policy, or has the same label up to
-    the comma, gets shades of it.
+    A policy of the catalogue, recognised by its name in ``policies`` or by its label up to the
+    first comma, always has the same colour. Labels of the same policy, or equal up to the comma,
+    get shades of it.
     """
     keys = [
         _known(policy) or _known(label) or label.split(",")[0]
@@ -91,7 +91,7 @@ def line_styles(labels: Sequence[str], policies: Sequence[str] = ()) -> list[tup
 
 
 def _known(name: str) -> str:
-    """The policy of the catalogue that a name or a label means; empty if none."""
+    """The policy of the catalogue with this name or label; empty if there is none."""
     words = "".join(letter for letter in name.split(",")[0].lower() if letter.isalnum())
     key = ALIASES.get(words, words)
     return key if key in POLICIES else ""
@@ -102,7 +102,7 @@ def _shade(colour: str, variation: int, variations: int) -> str:
     from matplotlib.colors import to_hex, to_rgb
 
     channels = to_rgb(colour)
-    dark = sum(channels) < 0.6  # can only become lighter
+    dark = sum(channels) < 0.6  # can only get lighter
     if variations <= len(SHADES):
         amount = abs(SHADES[variation]) if dark else SHADES[variation]
     else:
@@ -114,7 +114,7 @@ def _shade(colour: str, variation: int, variations: int) -> str:
 
 
 def literal(text: str) -> str:
-    """Text as it is, with dollar signs that do not start a formula."""
+    """Text with its dollar signs escaped, so that they start no formula."""
     return text.replace("$", r"\$")
 
 
@@ -126,14 +126,14 @@ def add_grid(axes: Axes) -> None:
 
 
 def name_rows(axes: Axes, heights: Sequence[float], names: Sequence[str]) -> None:
-    """The names of the rows of a panel, on its left, in the place of an axis."""
+    """Names of a panel's rows, on its left, instead of an axis."""
     axes.set_yticks(heights, [literal(name) for name in names])
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
 def margin_note(axes: Axes, text: str, height: float | None = None) -> None:
-    """Small text to the right of a panel: beside the row at this height, or above all rows."""
+    """Small text to the right of a panel, next to the row at this height or above all rows."""
     above = height is None
     axes.annotate(
         text,
@@ -155,7 +155,7 @@ def finish(figure: Figure, path: str | Path | None) -> Figure:
 
 
 def figure_of(axes: Axes) -> Figure:
-    """The whole figure that a panel is part of."""
+    """The figure that a panel belongs to."""
     figure: Any = axes.figure
     while hasattr(figure, "figure") and figure.figure is not figure:
         figure = figure.figure
@@ -164,7 +164,7 @@ def figure_of(axes: Axes) -> Figure:
 
 
 def check_picture(argument: str, path: Path) -> None:
-    """Raise if the name of a file is not that of a picture."""
+    """Raise unless a file's name is that of a picture."""
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InvalidArgument(argument, str(path), "a file that ends in .png, .svg or .pdf")
 

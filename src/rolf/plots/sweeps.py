@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: an axis whose largest value is this many times its least positive one is logarithmic
+#: an axis is logarithmic if its largest value is this many times its smallest positive one
 WIDE = 30.0
-#: lines of a panel up to which each has a band
+#: with at most this many lines in a panel, each has a band
 FEW = 6
 #: opacity of bands
 OPACITY = 0.12
@@ -25,9 +25,9 @@ APART = 3.0
 
 
 class Line(NamedTuple):
-    """A policy in a panel: numbers or names on the axis, and regret with an interval for each.
+    """A policy in a panel: numbers or names on the axis, each with regret and its interval.
 
-    A line without ``x`` is level: it has one value.
+    A line without ``x`` is horizontal: it has one value.
     """
 
     label: str
@@ -111,14 +111,14 @@ def panels_of_lines(
 
 
 def _names(panels: Mapping[str, Sequence[Line]]) -> list[str]:
-    """What is on an axis of names, in the order in which it comes."""
+    """The names on an axis, in order of appearance."""
     return list(
         dict.fromkeys(str(x) for lines in panels.values() for line in lines for x in line.x)
     )
 
 
 def _banded(lines: Sequence[Line]) -> set[str]:
-    """The labels of the lines with a band: of many, the best of each policy."""
+    """The labels of the lines that get a band: if there are many, the best of each policy."""
     if len(lines) <= FEW:
         return {line.label for line in lines}
     best: dict[str, Line] = {}
@@ -129,7 +129,7 @@ def _banded(lines: Sequence[Line]) -> set[str]:
 
 
 def _draw(axes: Axes, line: Line, look: tuple[str, Any], band: bool) -> None:
-    """A line over rounds, or a level one."""
+    """A line over rounds, or a horizontal one."""
     shared = _drawn_as(line, look)
     shade: dict[str, Any] = {"color": look[0], "alpha": OPACITY, "linewidth": 0.0}
     if not line.x:
@@ -144,7 +144,7 @@ def _draw(axes: Axes, line: Line, look: tuple[str, Any], band: bool) -> None:
 def _draw_points(
     axes: Axes, line: Line, look: tuple[str, Any], names: list[str] | None, shift: float
 ) -> None:
-    """A line with a bar at every value, so many points further to the right."""
+    """A line with a bar at every value, shifted to the right by ``shift`` points."""
     from matplotlib.transforms import offset_copy
 
     x = list(line.x) if names is None else [names.index(str(each)) for each in line.x]

@@ -1,12 +1,12 @@
 """The catalogue: every policy of the library, by name.
 
-A policy in a file of its own becomes part of the library by one line here. The command line, the
-documentation and the tests that hold for every policy walk this table.
+One line here makes a policy part of the library. The command line, the documentation and the tests
+of all policies walk this table.
 """
 
 from __future__ import annotations
 
-#: of a new experiment that names none
+#: the policy of a new experiment, by default
 DEFAULT_POLICY = "rolf-bayes"
 DEFAULT_VARYING = "rolf-bayes-varying"
 

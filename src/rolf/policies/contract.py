@@ -25,10 +25,10 @@ _checked: set[type] = set()
 
 
 def check_decide(cls: type[Policy], features: FloatArray, options: dict[str, Any]) -> None:
-    """Check that ``decide`` changes only ``clock`` and ``pending``, and those as it must.
+    """Check that ``decide`` changes only ``clock`` and ``pending``, and changes them correctly.
 
-    The policy is played for a few rounds. Each class is checked once per process; the classes
-    of the catalogue are covered by the tests.
+    The policy is played for a few rounds. Each class is checked once per process; tests cover the
+    classes of the catalogue.
     """
     if cls in _checked or policy_name(cls) in CATALOG:
         return
@@ -49,15 +49,15 @@ def check_decide(cls: type[Policy], features: FloatArray, options: dict[str, Any
 
 
 def check_replaceable(policy: Policy) -> None:
-    """Refuse default rewards, which late ones replace, where totals do not add up."""
+    """Refuse default rewards for a policy whose totals do not add up: late rewards replace them."""
     if policy.traits.additive is not True:
         name = policy.name or type(policy).__name__
-        expected = f"nothing: {name} cannot take a reward off again ({policy.traits.additive})"
+        expected = f"nothing: {name} cannot undo a reward ({policy.traits.additive})"
         raise InvalidArgument("default_reward", "a number", expected)
 
 
 def check_growth(policy: Policy) -> None:
-    """Refuse to add arms where what is known of the others cannot be carried over."""
+    """Refuse new arms for a policy that cannot carry over what it knows about the others."""
     try:
         estimators.check_growth(policy.params.model)
     except ValueError as error:
@@ -65,8 +65,7 @@ def check_growth(policy: Policy) -> None:
 
 
 def wrong_steps(before: Any, after: Any, arm: int) -> Iterator[tuple[str, list[Any], str]]:
-    """The arrays that a choice of ``arm`` must not have changed as it did: the path of each, how
-    it changed, and what was expected."""
+    """The arrays that a choice of ``arm`` changed wrongly: path, change, and expected change."""
     for path, array in arrays(after):
         step = array - find(before, path)
         if path == "clock":

@@ -1,4 +1,5 @@
-"""What a policy may learn from before its first ask, checked: past rounds, or totals per arm."""
+"""Checks of a history, which a policy can learn from before its first ask: rounds, or totals per
+arm."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from rolf.types import FloatArray
 
 
 def checked_probabilities(values: Any, count: int, arms: int) -> FloatArray:
-    """The probabilities with which the arms of past rounds were chosen; uniform if None."""
+    """The probabilities with which a history's arms were chosen; uniform if None."""
     if values is None:
         return np.full(count, 1.0 / arms)
     table = np.array(values, dtype=np.float64).ravel()
@@ -32,7 +33,7 @@ def checked_totals(
     arms: int,
     reward_range: tuple[float, float],
 ) -> ArmTotals:
-    """Totals per arm that some rewards can have."""
+    """Checked totals per arm; raises if no rewards could have them."""
     columns = {"counts": counts, "sums": sums, "squares": sums if squares is None else squares}
     counts, sums, squared = (vector(name, values, "arm", arms) for name, values in columns.items())
     level = as_number(level)
@@ -52,7 +53,7 @@ def checked_totals(
 def _check_sums(
     counts: FloatArray, sums: FloatArray, level: float, reward_range: tuple[float, float]
 ) -> None:
-    """Refuse sums that no rewards could have."""
+    """Refuse sums that are impossible for any rewards."""
     if (sums[counts == 0.0] != 0.0).any():
         raise InvalidArgument("sums", sums.tolist(), "0 where counts are 0")
     low, high = reward_range
@@ -64,12 +65,12 @@ def _check_sums(
 
 
 def rounds_explored(played: FloatArray, known: FloatArray, forced: float) -> int:
-    """How many rounds of a history count as forced exploration: for each arm, as many as are
-    missing from its equal share of the ``forced`` rounds.
+    """How many rounds of a history count as forced exploration: for each arm, up to its equal share
+    of the ``forced`` rounds, less its earlier rewards.
 
     Args:
-        played: (K,) how often the history has each arm.
-        known: (K,) how many rewards are known already.
+        played: (K,) how often each arm is in the history.
+        known: (K,) the number of rewards already known.
     """
     share = forced / played.size
     if share == 0.0:

@@ -1,4 +1,4 @@
-"""Options that RoLF's policies share, each with its own checks."""
+"""Options shared by RoLF's policies, with their checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rolf.checks import between, one_of
 from rolf.errors import RolfWarning
 from rolf.estimators.lasso.pseudo import Reading
 
-#: the smallest penalty and the largest option: their squares are numbers
+#: the smallest penalty and the largest option: their squares neither vanish nor overflow
 SMALLEST, LARGEST = 1e-100, 1e100
 
 
@@ -27,7 +27,7 @@ def rolf_penalty(penalty: Any, p: float) -> float:
 
 
 def reading(imputation: Any, unmatched: Any) -> Reading | None:
-    """How the paper's equations are read; None where they need counts and sums only."""
+    """How to read the paper's equations; None if counts and sums are enough."""
     imputation = one_of("imputation", imputation, "latest", "frozen", "previous")
     all_rounds = one_of("unmatched", unmatched, "skip", "impute") == "impute"
     frozen = imputation != "latest"
@@ -37,15 +37,16 @@ def reading(imputation: Any, unmatched: Any) -> Reading | None:
 
 
 def augmentation(arms: Arms, keep_scale: bool | None, basis: str = "svd") -> Augmentation:
-    """Augmented features of a policy's arms, with a warning where that loses what they share."""
+    """Augmented features of a policy's arms, with a warning if arms no longer share what they
+    learn."""
     out = Augmentation(arms.features, keep_scale=bool(keep_scale), basis=basis)
     columns = arms.features.shape[1]
     if out.reduced and keep_scale is None and columns <= arms.count and out.rank > 0:
         warnings.warn(
             f"the features have rank {out.rank} but {columns} columns: they are replaced by an "
-            "orthonormal basis, under which ridge shares nothing between arms. Drop columns that "
-            "follow from others (one of each set of dummies), or say keep_scale=True; "
-            "keep_scale=False silences this",
+            "orthonormal basis, under which ridge shares nothing between arms. Drop "
+            "redundant columns (one of each set of dummies) or pass keep_scale=True; "
+            "keep_scale=False silences this warning",
             RolfWarning,
             stacklevel=4,
         )

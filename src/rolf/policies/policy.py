@@ -1,7 +1,7 @@
-"""Ask and tell: what every policy offers its user.
+"""The base class of all policies: ask and tell.
 
-A policy's file declares a subclass of ``Policy`` whose constructor checks its options and names
-the estimator and the rule that it is composed of (``core/parts.py``).
+A policy's file declares a subclass of ``Policy``. Its constructor checks the options and composes
+an estimator and a rule (``core/parts.py``).
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ from rolf.estimators import contract as estimators
 from rolf.estimators.contract import ArmTotals, History, traits_of
 from rolf.kernel import body_of
 from rolf.policies import history, registry
+from rolf.policies.constructor_options import called_with
 from rolf.policies.core import parts, rules
 from rolf.policies.core.parts import Params
 from rolf.policies.core.rounds import Context, Round
-from rolf.policies.recording import called_with
 from rolf.policies.state import arrays, saving
 from rolf.policies.state.pending import PendingDecisions, id_of
 from rolf.types import Choice, Decision, FloatArray, Generator, IntArray, Seed
 
-DRAWS = 1000  # for the probability of a sampled decision, when it is read
+DRAWS = 1000  # to estimate the probability of a sampled decision
 
 
 class Policy:
     """Ask for decisions, tell rewards: late, in any order, each once.
 
-    Those who record decisions themselves, as experiments do, use the same policy one step at a
-    time: ``round`` checks what comes with an ask, ``decide`` chooses, ``keep`` is what has to be
-    recorded of the round's features, ``observe`` takes in the reward. These steps move ``state``
-    (a ``parts.State``: clock, pending decisions per arm, belief) and know no ids; ``params`` never
-    changes. ``recompute`` makes the state follow from its totals after these were changed.
+    Code that records decisions itself, as experiments do, takes single steps: ``round`` checks the
+    arguments of an ask, ``decide`` chooses, ``keep`` is the part of the round's features to record,
+    ``observe`` learns the reward. These steps work on ``state`` (a ``parts.State``: clock, pending
+    decisions per arm, belief) without ids; ``params`` never changes. Call ``recompute`` after
+    changing the totals in the state.
     """
 
     #: name in the catalogue, and one line for lists
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
-    #: whether features come with every ask
+    #: whether every ask brings features
     varying: ClassVar[bool] = False
-    #: from what such features are made, if they are not passed as they are
+    #: the context that features are derived from, if they are not passed directly
     context: Context | None = None
-    #: options with which other code is compiled than with the defaults, which come first
+    #: sets of options that compile to different code; the defaults come first
     variants: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
 
-    #: the options that it was made with, as plain data
+    #: the options it was created with, as plain data
     options: dict[str, Any]
-    #: the smallest and the largest reward that it takes
+    #: the smallest and the largest reward it accepts
     reward_range: tuple[float, float] = (-MAX_REWARD, MAX_REWARD)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.name = cls.__dict__.get("name") or ""  # a subclass that gives itself no name has none
+        cls.name = cls.__dict__.get("name") or ""  # names are not inherited
         registry.register(cls, cls.name)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Policy:
@@ -99,8 +99,8 @@ class Policy:
         Args:
             available: the arms to choose from; all by default.
             features: (K, d) features of this round, for policies that take them.
-            context: of this round, for policies that were created with one: its entries by name,
-                or in order.
+            context: the round's context, for policies created with one: entries by name, or in
+                order.
         """
         round = self.round(available, features, context)
         with self._lock:
@@ -118,13 +118,13 @@ class Policy:
         """Make ``n`` decisions before any of their rewards is known.
 
         Args:
-            n: how many.
+            n: how many decisions.
             available: the arms to choose from; all by default.
             features: (K, d) features of these rounds, for policies that take them.
-            context: of these rounds, for policies that were created with one.
-            distinct: a slate, ``n`` different arms. They are chosen one after the other, each from
-                those that are left; a decision's probability is that of its arm at its place,
-                given the arms before it. Each counts as a round and gets its own reward.
+            context: of these rounds, for policies created with one.
+            distinct: choose ``n`` different arms, a slate, one after the other from the arms that
+                remain. A decision's probability is conditional on the arms before it. Each counts
+                as a round and has its own reward.
         """
         round = self.round(available, features, context)
         count = slate_size(n, round.available.size) if distinct else whole("n", n, 1)
@@ -152,7 +152,7 @@ class Policy:
 
         Args:
             decision: the decision, or its id.
-            reward: a number of size up to 1e100; some policies take less.
+            reward: a number of size up to 1e100; some policies accept a smaller range.
         """
         key, value = id_of(decision), self.check_reward(reward)
         with self._lock:
@@ -163,7 +163,7 @@ class Policy:
         self,
         rewards: Mapping[Any, float] | Iterable[tuple[Decision | str, float]],
     ) -> None:
-        """Report the rewards of several decisions: all of them, or none if one is refused.
+        """Report the rewards of several decisions; if one is refused, none is taken.
 
         Args:
             rewards: pairs of a decision, or its id, and its reward; or a mapping.
@@ -176,7 +176,7 @@ class Policy:
                 self.observe(choice, row, value)
 
     def forget(self, decision: Decision | str | Sequence[Decision | str]) -> None:
-        """Give up on the reward of a decision, or of a list of them: it can no longer be told."""
+        """Give up on the rewards of one or several decisions, which can then no longer be told."""
         each = [decision] if isinstance(decision, Decision | str) else decision
         if isinstance(each, Mapping) or not isinstance(each, Iterable):
             raise InvalidArgument("decision", decision, "a decision, its id, or a list of them")
@@ -189,18 +189,18 @@ class Policy:
 
     @property
     def pending(self) -> list[str]:
-        """Ids of the decisions whose rewards have not come yet, oldest first."""
+        """Ids of the decisions without a reward so far, oldest first."""
         return list(self.decisions.by_id)
 
     @property
     def rounds(self) -> int:
-        """Rounds so far: decisions asked for, and history learned."""
+        """Number of rounds so far: decisions and history."""
         return int(self.state.clock[0])
 
     # --- what it believes ---
 
     def estimates(self, *, features: Any = None, context: Any = None) -> Any:
-        """Estimated mean reward of every arm: an array, or a Series for labelled arms."""
+        """Estimated mean reward of every arm: an array, or a Series for named arms."""
         return self.arms.labelled(self._means(features, context))
 
     def probabilities(
@@ -213,8 +213,8 @@ class Policy:
     ) -> Any:
         """The probability of each arm in the next ``ask``.
 
-        Exact, except for Thompson sampling, where it is the share of ``draws`` posterior
-        draws. Reading it changes no later decision.
+        Exact, except for Thompson sampling, where it is the share of ``draws`` posterior draws.
+        Reading it does not affect later decisions.
         """
         round = self.round(available, features, context)
         draws = whole("draws", draws, 1)
@@ -247,19 +247,19 @@ class Policy:
         context: Any = None,
         probabilities: Any = None,
     ) -> None:
-        """Learn from earlier rounds: which arms were played and what they gave.
+        """Learn from earlier rounds: the arms that were played and their rewards.
 
-        They count as rounds. RoLF's forced exploration, a number of uniform rounds, is shorter by
-        them: a past round counts as one of it, for each arm up to its equal share, which by
-        default is two. So arms that history hardly knows are still explored.
+        They count as rounds, and shorten RoLF's forced exploration, a number of uniform rounds:
+        each arm's earlier rounds replace up to its equal share of these, by default two. Arms that
+        are rare in the history are still explored.
 
         Args:
-            arms: the arm of each past round.
+            arms: the arm of each round.
             rewards: its reward.
-            features: (n, d) features that each had, for policies that take them.
-            context: (n, m) context that each had, for policies that were created with one.
-            probabilities: with which each was chosen, for policies that weigh rewards by it;
-                uniform by default.
+            features: (n, d) features of these arms, for policies that take them.
+            context: (n, m) contexts of the rounds, for policies created with one.
+            probabilities: of each choice, for policies that weight rewards by them; uniform by
+                default.
         """
         positions = self.arms.positions(arms)
         values = np.array([self.check_reward(v) for v in np.asarray(rewards, dtype=object).ravel()])
@@ -273,17 +273,17 @@ class Policy:
     def learn_totals(
         self, counts: Any, sums: Any, squares: Any = None, *, level: float = 0.0
     ) -> None:
-        """Learn from rewards that were added up per arm, for instance to start from totals.
+        """Learn from rewards that are known only as totals per arm.
 
         They count as rounds, as in ``learn``. Policies that need more than totals per arm
         (features that vary, pseudo-rewards) refuse.
 
         Args:
-            counts: (K,) number of rewards of every arm.
+            counts: (K,) number of rewards of each arm.
             sums: (K,) their sums.
-            squares: (K,) the sums of their squares; needed by policies that learn the noise.
-            level: what was subtracted from every reward beforehand, which preserves digits if
-                rewards are far from zero.
+            squares: (K,) the sums of their squares, for policies that learn the noise.
+            level: what was subtracted from every reward beforehand, to preserve digits of rewards
+                far from zero.
         """
         totals = self.checked_totals(counts, sums, squares, level)
         self._take_in(parts.learn_totals, self.learns_totals, totals, totals.counts)
@@ -291,7 +291,7 @@ class Policy:
     def checked_totals(
         self, counts: Any, sums: Any, squares: Any = None, level: float = 0.0
     ) -> ArmTotals:
-        """Rewards that were added up per arm, as in ``learn_totals``."""
+        """The arguments of ``learn_totals``, checked."""
         if squares is None and any(path.endswith("squares") for path in self.totals):
             raise InvalidArgument("squares", None, f"sums of squares, which {self.name} needs")
         return history.checked_totals(
@@ -300,7 +300,7 @@ class Policy:
 
     @property
     def learns_totals(self) -> bool:
-        """Whether it learns from totals per arm; others need every past round."""
+        """Whether totals per arm are enough to learn from; other policies need every round."""
         return estimators.learns_totals(self.params.model)
 
     def past_rounds(
@@ -311,21 +311,21 @@ class Policy:
         context: Any = None,
         probabilities: Any = None,
     ) -> History:
-        """Past rounds of arms at these positions, whose rewards are checked already."""
+        """A history of arms at these positions, with rewards that were checked before."""
         rows = self.past_features(positions, features, context)
         weights = history.checked_probabilities(probabilities, positions.size, self.arms.count)
         return History(positions, rewards, rows, weights)
 
     def learn_history(self, past: History) -> None:
-        """Learn from past rounds that were checked, by ``past_rounds``."""
+        """Learn from a history that ``past_rounds`` checked."""
         played = np.bincount(past.positions, minlength=self.arms.count)
         self._take_in(parts.learn, estimators.learns(self.params.model), past, played)
 
     def _take_in(
         self, learn: Callable[..., None], can: bool, past: Any, played: FloatArray | IntArray
     ) -> None:
-        """Add a history to the totals and recompute the rest, completely or not at all; ``played``
-        is how often it has each arm."""
+        """Add a history to the totals and recompute the rest, or change nothing; ``played`` is how
+        often each arm is in it."""
         if not can:
             words = "totals per arm" if learn is parts.learn_totals else "history"
             raise RolfError(f"{self.name or type(self).__name__} cannot learn from {words}")
@@ -343,7 +343,7 @@ class Policy:
             except np.linalg.LinAlgError as error:
                 restore()
                 raise RolfError(
-                    "the features are too far from each other in scale to be solved for: "
+                    "the scales of the features are too different to solve for: "
                     "centre or scale them"
                 ) from error
 
@@ -352,17 +352,17 @@ class Policy:
     def round(
         self, available: Iterable[Any] | None = None, features: Any = None, context: Any = None
     ) -> Round:
-        """What comes with an ask, checked."""
+        """The arguments of an ask, checked."""
         arms = self._everything if available is None else self.arms.subset(available)
         return Round(arms, self.round_features(features, context))
 
     def decide(
         self, round: Round, rng: Generator | None = None
     ) -> tuple[Choice, float | Callable[[], float]]:
-        """Choose an arm, by this policy's own random numbers or by others.
+        """Choose an arm, with this policy's random numbers or those of ``rng``.
 
-        Returns the choice and its probability; where that can only be estimated, a function that
-        does so, by what was believed when the choice was made.
+        Returns the choice and its probability. If that can only be estimated, it is a function that
+        does so from the belief at the time of the choice.
         """
         state = self.state
         clock = state.clock.copy()
@@ -386,24 +386,24 @@ class Policy:
         def probability() -> float:
             shares = parts.probabilities(params, state, features, available, DRAWS)
             won = shares[np.searchsorted(available, choice.arm)] * DRAWS
-            return float((won + 1.0) / (DRAWS + 1.0))  # the decision was one more draw
+            return float((won + 1.0) / (DRAWS + 1.0))  # the decision counts as a draw
 
         return probability
 
     def keep(self, features: FloatArray, arm: int) -> FloatArray:
-        """What ``observe`` needs of a round's features (K, d), as a vector."""
+        """The part of a round's features (K, d) that ``observe`` needs, as a vector."""
         return parts.keep(self.params, features, arm)
 
     def observe(self, choice: Choice, row: FloatArray, reward: float) -> None:
-        """Take in the reward of a choice; ``row`` is what ``keep`` gave in its round."""
+        """Learn the reward of a choice; ``row`` is what ``keep`` returned in its round."""
         parts.observe(self.params, self.state, choice, row, reward)
 
     def recompute(self) -> None:
-        """Compute from the totals everything that follows from them."""
+        """Recompute everything that follows from the totals."""
         parts.recompute(self.params, self.state)
 
     def check_reward(self, reward: Any) -> float:
-        """A reward as a number; raises if this policy does not take it."""
+        """A reward as a number; raises if this policy does not accept it."""
         value = as_number(reward)
         low, high = self.reward_range
         if not low <= value <= high:
@@ -412,8 +412,7 @@ class Policy:
         return value
 
     def round_features(self, features: Any = None, context: Any = None) -> FloatArray:
-        """The features (K, d) of a round, as they were passed or as they follow from its
-        context."""
+        """The features (K, d) of a round, as passed or derived from its context."""
         if self.context is not None:
             self._check_no_features(features)
             return self.context.of_all(self.arms.features, self.context.vector(context))
@@ -428,7 +427,7 @@ class Policy:
     def past_features(
         self, positions: IntArray, features: Any = None, context: Any = None
     ) -> FloatArray:
-        """The features (n, d) that the arms of past rounds had."""
+        """The features (n, d) of a history's arms in their rounds."""
         count = positions.size
         if self.context is not None:
             self._check_no_features(features)
@@ -439,7 +438,7 @@ class Policy:
         self._check_no_context(context)
         if self.varying:
             if features is None:
-                raise InvalidArgument("features", None, "the features that each past round had")
+                raise InvalidArgument("features", None, "the features of each round")
             return number_table(features, rows=count, columns=self.arms.features.shape[1])
         if features is not None:
             raise InvalidArgument("features", features, f"nothing: {self.name} has fixed features")
@@ -447,7 +446,7 @@ class Policy:
 
     def _check_no_features(self, features: Any) -> None:
         if features is not None:
-            expected = "nothing: they follow from the context and the features of the arms"
+            expected = "nothing: features are derived from the context and the arms' features"
             raise InvalidArgument("features", features, expected)
 
     def _check_no_context(self, context: Any) -> None:
@@ -456,14 +455,14 @@ class Policy:
             raise InvalidArgument("context", context, expected)
 
     def typical_features(self) -> FloatArray:
-        """Features (K, d) that a round might have."""
+        """Features (K, d) typical of a round."""
         if self.context is None:
             return self.arms.features
         return self.context.typical(self.arms.features)
 
     @property
     def whole(self) -> bool:
-        """Whether a reward needs the features that all arms had in its round."""
+        """Whether learning a reward takes the features of all arms in its round."""
         if not self.varying:
             return False
         table = self.typical_features()
@@ -471,7 +470,7 @@ class Policy:
 
     @property
     def sequential(self) -> bool:
-        """Whether what a reward adds to the totals depends on the rewards before it."""
+        """Whether what a reward adds to the totals depends on earlier rewards."""
         return self.traits.sequential or self.traits.additive is not True
 
     def forced_rounds(self, horizon: int) -> float:
@@ -483,13 +482,14 @@ class Policy:
         return tuple(parts.part_classes(self.params))
 
     def count_pending(self) -> None:
-        """Count the pending decisions per arm again, after a change other than by ask and tell."""
+        """Recount the pending decisions per arm, after a change other than by ask and tell."""
         self.state.pending[:] = 0.0
         for each in self.decisions.by_id.values():
             self.state.pending[each.choice.arm] += 1.0
 
     def double(self, state: Any, **attributes: Any) -> Any:
-        """This policy in another state, with decisions and random numbers of its own."""
+        """A copy of this policy with another state, its own decisions and its own random
+        numbers."""
         double = object.__new__(type(self))
         own = {"decisions": PendingDecisions(), "rng": np.random.default_rng(0)}
         vars(double).update(vars(self), state=state, **own, **attributes)
@@ -498,16 +498,16 @@ class Policy:
     # --- saving ---
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything needed to go on elsewhere, as JSON-compatible data."""
+        """Everything needed to continue elsewhere, as JSON-compatible data."""
         with self._lock:
             return saving.save(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], *, seed: Seed = None) -> Any:
-        """Go on from saved data, with the decisions that the policy would have made.
+        """Continue from saved data, with the decisions that the policy would have made.
 
-        With a ``seed`` the policy knows what the data know but draws on its own, as one
-        of several workers that start from the same data.
+        With a ``seed`` it has the same knowledge but its own random numbers, as one of several
+        workers that start from the same data.
         """
         return saving.load(cls, data, seed)
 
@@ -515,11 +515,10 @@ class Policy:
     def merge(
         *saved: dict[str, Any], base: dict[str, Any] | None = None, seed: Seed = None
     ) -> dict[str, Any]:
-        """Add up the saved data of workers that ran the same policy apart.
+        """Merge the saved data of workers that ran the same policy independently.
 
-        Each must have started empty, or all from the data ``base``, which then count
-        once. The merged policy draws from ``seed`` and accepts the decisions that are
-        still pending.
+        All must have started empty, or all from the data ``base``, which then count once. The
+        merged policy draws from ``seed`` and accepts rewards of decisions that are still pending.
         """
         return saving.merge(saved, base, seed)
 
@@ -532,7 +531,7 @@ class Policy:
 
 
 def _check_parts(params: Params) -> None:
-    """Raise, and say what is missing, if a part lacks one of its operations."""
+    """Raise if a part lacks an operation, and say which."""
     needed: list[tuple[Callable[..., Any], Any]] = [
         *((operation, params.model) for operation in estimators.REQUIRED),
         *((operation, params.rule) for operation in rules.REQUIRED),
@@ -558,7 +557,7 @@ def _pairs(rewards: Any) -> list[tuple[Any, Any]]:
 
 
 def slate_size(n: Any, available: int) -> int:
-    """How many different arms are asked for, at most those that are available."""
+    """The size of a slate, at most the number of available arms."""
     count = whole("n", n, 1)
     if count > available:
         raise InvalidArgument("n", n, f"at most {available}, the number of available arms")

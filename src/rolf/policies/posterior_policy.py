@@ -1,7 +1,7 @@
-"""What policies with a posterior over the scales share: what they can say.
+"""The base class of policies with a posterior: intervals, probabilities of being best, scales.
 
 Intervals and the probability of being best come from the posterior itself, a mixture of Student t
-distributions; ``scales`` says what was learned about the features.
+distributions; ``scales`` says how far the features explain the rewards.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ RULES: Sequence[Mapping[str, Any]] = ({}, {"explore": 0.1}, {"rule": "sample"})
 
 
 def known_noise(noise: float | None) -> float:
-    """The noise variance that an option says, 0 if it says nothing."""
+    """The noise variance, 0 if the option is None."""
     return 0.0 if noise is None else between("noise", noise, 1e-30, 1e30) ** 2
 
 
 def posterior_rule(rule: str, width: float, horizon: int | None, explore: float) -> Any:
-    """The rule that a policy's options ask for."""
+    """The rule for these options."""
     kind = one_of("rule", rule, "bound", "sample")
     rounds = 0 if horizon is None else whole("horizon", horizon, 1, MAX_COUNT)
     explore = between("explore", explore, 0.0, 1.0, inclusive=True)
@@ -55,21 +55,21 @@ class PosteriorPolicy(Policy):
     variants: ClassVar[Sequence[Mapping[str, Any]]] = RULES
 
     def posterior(self, features: FloatArray) -> MixturePosterior | None:
-        """What is known of the arms with these features (K, d); None while nothing is."""
+        """The posterior of the arms with these features (K, d); None while nothing is known."""
         with self._lock:
             return known_posterior(self.params.model, self.state.belief, features)
 
     def intervals(self, level: float = 0.9, *, features: Any = None, context: Any = None) -> Any:
         """Posterior intervals of the arms' mean rewards.
 
-        Each holds the mean with probability ``level``, as much below as above. An array
-        (K, 2), or a table with columns low and high for labelled arms. Unbounded while
-        fewer than two different rewards have come.
+        Each contains the mean with probability ``level``, with equal probabilities below and above.
+        An array (K, 2), or a table with columns low and high for named arms. Unbounded until two
+        different rewards are known.
 
         Args:
             level: in (0, 1).
             features: (K, d) features of the round, for policies that take them.
-            context: of the round, for policies that were created with one.
+            context: of the round, for policies created with one.
         """
         level = between("level", level, 0.0, 1.0)
         known = self.posterior(self.round_features(features, context))
@@ -86,8 +86,8 @@ class PosteriorPolicy(Policy):
     ) -> Any:
         """The posterior probability of every arm to be the best one.
 
-        The share of ``draws`` from the joint posterior in which it is. Reading it changes no
-        later decision.
+        The share of ``draws`` from the joint posterior in which it is. Reading it does not affect
+        later decisions.
         """
         round = self.round(available, features, context)
         draws = whole("draws", draws, 1)
@@ -96,14 +96,13 @@ class PosteriorPolicy(Policy):
         return self.arms.labelled(shares)
 
     def scales(self) -> dict[str, float]:
-        """What was learned about the scales: standard deviations and a share.
+        """The learned scales: standard deviations, and the share that features explain.
 
-        ``noise`` is the standard deviation of a reward around its mean, ``observed`` that of
-        the part of the arms' means that features explain, ``latent`` that of the part they do
-        not; ``explained`` is the share of the variance between arms that features explain,
-        from 0 (ignore them) to 1 (trust them). NaN while nothing is known. For clicks and counts
-        the two parts are in units of the log-odds or of the logarithm, and the noise is that of
-        an average reward so far.
+        ``noise`` is the standard deviation of a reward around its mean; ``observed`` and ``latent``
+        are those of the parts of the arms' means that features do and do not explain; ``explained``
+        is the share of the variance between arms that features explain, from 0 (ignore them) to 1
+        (trust them). NaN while nothing is known. For clicks and counts the two parts are on the
+        scale of the log-odds or the logarithm, and the noise is that of an average reward so far.
         """
         with self._lock:
             model, belief = self.params.model, self.state.belief

@@ -1,4 +1,4 @@
-"""The registry: every policy by name, for simulations, experiments, replay and commands alike.
+"""The registry: every policy by name, for simulations, experiments, replay and commands.
 
 A policy is named in one of four ways:
 
@@ -21,30 +21,30 @@ from weakref import WeakSet
 from rolf.errors import InvalidArgument, UnknownPolicy
 from rolf.policies.catalogue import CATALOG
 
-GROUP = "rolf.policies"  # of entry points
+GROUP = "rolf.policies"  # the group of entry points
 
-#: every subclass of ``rolf.Policy``, and by name those that gave themselves one
+#: every subclass of ``rolf.Policy``, and those with a name by name
 _classes: WeakSet[type] = WeakSet()
 named: dict[str, type] = {}
 
 
 def register(cls: Any, name: str) -> None:
-    """Remember a subclass of ``rolf.Policy``; ``name`` is empty if it gave itself none."""
+    """Register a subclass of ``rolf.Policy``; ``name`` is empty if it has none."""
     reference = f"{cls.__module__}:{cls.__qualname__}"
     if CATALOG.get(name, reference) != reference:
         raise InvalidArgument("name", name, "a name that is not in the catalogue")
     known = named.get(name)
     if known is not None and known.__qualname__ != cls.__qualname__:
-        raise InvalidArgument("name", name, f"a name that {known.__name__} does not have")
+        raise InvalidArgument("name", name, f"a name other than that of {known.__name__}")
     _classes.add(cls)
     if name:
         named[name] = cls
 
 
 def find_policy(policy: Any) -> Any:
-    """What a policy's name stands for; anything that is not text is returned unchanged.
+    """The class or function behind a policy's name; anything but text is returned unchanged.
 
-    A reference ``package.module:Class`` may be to any class with ``ask`` and ``tell``.
+    A reference ``package.module:Class`` may name any class with ``ask`` and ``tell``.
     """
     if not isinstance(policy, str):
         return policy
@@ -64,7 +64,7 @@ def find_policy(policy: Any) -> Any:
 
 
 def policy_class(policy: Any) -> Any:
-    """The class of a policy: a name, ``package.module:Class``, or the class itself."""
+    """The class of a policy, from a name, ``package.module:Class``, or the class itself."""
     cls = find_policy(policy)
     if not (isinstance(cls, type) and cls in _classes):
         raise UnknownPolicy("policy", policy, "a policy's name, or a subclass of rolf.Policy")
@@ -72,25 +72,25 @@ def policy_class(policy: Any) -> Any:
 
 
 def policy_name(cls: Any) -> str:
-    """What finds a class again, also in another process that can import it."""
+    """The name that finds a class again, also in other processes that can import it."""
     reference = f"{cls.__module__}:{cls.__qualname__}"
     if CATALOG.get(cls.name) == reference:
         return str(cls.name)
     for entry in _entry_points():
         if entry.value == reference:
             return str(entry.name)
-    if cls.name and "<locals>" in reference:  # known in this process alone, and by its name
+    if cls.name and "<locals>" in reference:  # known only here, by its name
         return str(cls.name)
     return reference
 
 
 def policy_classes() -> list[Any]:
-    """All classes of the catalogue, in its order."""
+    """All classes of the catalogue, in order."""
     return [policy_class(name) for name in CATALOG]
 
 
 def option_names(build: Any) -> list[str] | None:
-    """The options that a class takes; None where it takes any, or does not tell."""
+    """The options that a class takes; None if it takes any, or has no signature."""
     try:
         parameters = inspect.signature(build).parameters
     except (TypeError, ValueError):
@@ -111,7 +111,7 @@ def check_options(build: Any, options: Iterable[str], argument: str = "options")
 
 
 def one_of(got: Any, known: Iterable[str]) -> str:
-    """The known names in words, with the one that was probably meant."""
+    """The known names, in words, with the one that was probably meant."""
     names = list(known)
     close = difflib.get_close_matches(got, names, n=1) if isinstance(got, str) else []
     return "one of " + ", ".join(names) + "".join(f"; did you mean {each!r}?" for each in close)
@@ -121,7 +121,7 @@ def _imported(policy: str, reference: str) -> Any:
     module, _, path = reference.partition(":")
     try:
         return reduce(getattr, path.split("."), importlib.import_module(module))
-    except Exception as error:  # whatever a module of the user's may raise
+    except Exception as error:  # a user's module may raise anything
         expected = f"something that can be imported here ({type(error).__name__}: {error})"
         raise UnknownPolicy("policy", policy, expected) from error
 

@@ -1,11 +1,11 @@
 """RoLF-Bayes: learns from the rewards how much to trust the features.
 
-The augmented model with three unknown scales: of what the features explain, of what is latent, of
-the noise (``estimators/posterior/scales.py``). An arm's score is its posterior mean plus a number
-of posterior standard deviations that grows with time, both over all scales: what is not known about
-the weights of the features, about the arm's latent part and about the scales counts together
-(``policies/core/posterior_rules.py``). Pending decisions narrow an arm's deviation as their rewards
-will, so a batch is spread over the arms.
+The augmented model has three unknown scales: of the part that features explain, of the latent part,
+and of the noise (``estimators/posterior/scales.py``). An arm's score is its posterior mean plus a
+number of posterior standard deviations that grows with time, both averaged over all scales, so
+uncertainty about the weights of the features, the arm's latent part and the scales all count
+(``policies/core/posterior_rules.py``). A pending decision narrows its arm's deviation as its reward
+will, which spreads a batch over the arms.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ LARGEST_COUNT = 1e9
 class RoLFBayes(PosteriorPolicy):
     """RoLF that learns how much to trust the features: the one to start with.
 
-    Nothing has to be set, not even the noise. Rewards may have any scale and any level, and
-    features any units: their columns are standardised.
+    Nothing has to be set, not even the noise. Rewards may have any scale and level, and features
+    any units: their columns are standardised.
 
     Args:
         features: (K, d) table, one row per arm.
-        rewards: "real"; "binary", 0 or 1 or between, such as clicks; or "counts", 0, 1, 2, ...
-            with the noise of Poisson's distribution: with more, intervals are too narrow.
-        horizon: how many rounds there will be, if that is known: it explores as far as what is
-            left can repay, not at the end, and afterwards goes on as if it had not been told.
-        noise: the standard deviation of a real reward around its mean, if it is known.
+        rewards: "real"; "binary", 0, 1 or between, such as clicks; or "counts", 0, 1, 2, ... with
+            Poisson noise (with more noise, intervals are too narrow).
+        horizon: the number of rounds, if known. It then explores only as far as the remaining
+            rounds can repay; after the last one it continues as if the number were unknown.
+        noise: the standard deviation of a real reward around its mean, if known.
         rule: "bound" plays the arm with the largest upper bound; "sample" draws each arm with its
             posterior probability of being the best.
-        explore: the share of decisions that is drawn uniformly from the available arms.
-        width: the bonus of an arm of which little is known, in posterior standard deviations, in
-            the first rounds.
-        seed: of this policy's own draws, which by default only break ties.
+        explore: the share of decisions drawn uniformly from the available arms.
+        width: the bonus of a little known arm in the first rounds, in posterior standard
+            deviations.
+        seed: for this policy's draws, which by default only break ties.
 
     >>> policy = RoLFBayes([[0.0], [1.0], [2.0]], seed=1)
     >>> for reward in (40.1, 40.3, 40.2, 40.4):

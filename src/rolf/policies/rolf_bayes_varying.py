@@ -1,8 +1,8 @@
 """RoLF-Bayes for features that change with every ask.
 
-The latent part of an arm stays, its observed features are those of the round; the three scales are
-learned as for fixed features (``estimators/posterior/varying.py``). The score of an arm
-is its posterior mean plus a number of posterior standard deviations, over all scales.
+An arm keeps its latent part, while its observed features are those of the round. The three scales
+are learned as for fixed features (``estimators/posterior/varying.py``). The score of an arm is its
+posterior mean plus a number of posterior standard deviations, over all scales.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from rolf.policies.core.rounds import Context
 from rolf.policies.posterior_policy import PosteriorPolicy, known_noise, posterior_rule
 from rolf.types import Seed
 
-SMALLEST = 1e-100  # size of a column of features whose square can be divided by
+SMALLEST = 1e-100  # smallest size of a column of features
 
 
 class RoLFBayesVarying(PosteriorPolicy):
     """RoLF-Bayes for features that change with every ask.
 
     Args:
-        features: (K, d): how many arms and features there are, how the arms are called, and
-            in what units the features will come; the values come with every ``ask``.
-        horizon: how many rounds there will be, if that is known: it explores as far as what is
-            left can repay, not at the end, and afterwards goes on as if it had not been told.
-        noise: the standard deviation of a reward around its mean, if it is known.
+        features: (K, d): the numbers of arms and features, the arms' names, and the units of the
+            features; the values come with every ``ask``.
+        horizon: the number of rounds, if known. It then explores only as far as the remaining
+            rounds can repay; after the last one it continues as if the number were unknown.
+        noise: the standard deviation of a reward around its mean, if known.
         rule: "bound" plays the arm with the largest upper bound; "sample" draws each arm with its
             posterior probability of being the best.
-        explore: the share of decisions that is drawn uniformly from the available arms.
-        width: the bonus of an arm of which little is known, in posterior standard deviations, in
-            the first rounds.
-        context: names or number of the entries of a context that comes with every ``ask`` in the
-            place of features, which then follow from it and from those of the arms: the products of
-            (1, context) and (1, features). Entries are best of size about 1.
-        seed: of this policy's own draws, which by default only break ties.
+        explore: the share of decisions drawn uniformly from the available arms.
+        width: the bonus of a little known arm in the first rounds, in posterior standard
+            deviations.
+        context: names or number of the entries of a context. Every ``ask`` then brings a context
+            instead of features, which are derived as the products of (1, context) and the arm's (1,
+            features). Entries of size about 1 work best.
+        seed: for this policy's draws, which by default only break ties.
 
     >>> policy = RoLFBayesVarying([[1.0], [2.0]], seed=1)
     >>> decision = policy.ask(features=[[0.5], [0.1]])

@@ -3,9 +3,9 @@
 Imputation:  min_m  sum over matched rounds (y - x_a'm)^2 + l1 |m|_1
 Main:        min_u  sum over matched rounds and all arms (pseudo-reward - x_a'u)^2 + l2 |u|_1
 
-Both depend on the past through the counts and sums of each arm only; see
-``estimators/lasso/doubly_robust.py``, and ``estimators/lasso/pseudo.py`` for pseudo-rewards that
-are frozen. Penalties by "theory" are
+Both depend on the past only through the counts and sums of each arm; see
+``estimators/lasso/doubly_robust.py``, and ``estimators/lasso/pseudo.py`` for frozen pseudo-rewards.
+Penalties by "theory" are
 
     l1 = 2 s_max sigma sqrt(2 p t log(2 K t^2/delta)),
     l2 = (4 s_max sigma/p) sqrt(2 t log(2 K t^2/delta)),
@@ -48,18 +48,18 @@ class RoLFLasso(Policy):
         penalty: "theory", or a number for both lassos, or a pair (l1, l2); p by default,
             as in the runs published by the paper's authors.
         noise: standard deviation of the noise (sigma); used by penalty="theory" only.
-        keep_scale: keep the singular values of rank-deficient features; by default they are
-            replaced by an orthonormal basis, with a warning where that loses something.
-        basis: of the complement of the features, on which the lasso depends, though not on its
-            signs: "svd", that of LAPACK's full singular value decomposition (the paper), or "qr",
-            that of a Householder QR. For K >= 11 d/6 the two are the same.
+        keep_scale: keep the singular values of rank-deficient features. By default an orthonormal
+            basis replaces such features, with a warning if that loses something.
+        basis: the basis of the features' complement, which affects the lasso (its signs do not):
+            "svd", from LAPACK's full singular value decomposition (the paper), or "qr", from a
+            Householder QR. For K >= 11 d/6 the two are the same.
         cap: on resampling: "text", with log(1/(1-p)), or "appendix", with log(1/p).
-        imputation: "latest" imputes every past round again with the newest estimate (the paper's
-            proofs); pseudo-rewards of "frozen" keep the estimate of their round (its equation),
-            those of "previous" that of the round before (the order of lines in its algorithm box).
-        unmatched: rounds that did not match: "skip" them (the algorithm box), or "impute": the
-            imputation sums over them as well (the equations).
-        seed: of this policy's own draws.
+        imputation: "latest" re-imputes all earlier rounds with the newest estimate (the paper's
+            proofs); with "frozen", pseudo-rewards keep the estimate of their round (its equation),
+            with "previous" that of the round before (the order of lines in its algorithm box).
+        unmatched: what to do with rounds that did not match: "skip" them (the algorithm box) or
+            "impute", where the imputation sums over them as well (the equations).
+        seed: for this policy's draws.
     """
 
     name = "rolf-lasso"

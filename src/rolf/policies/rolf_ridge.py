@@ -1,10 +1,10 @@
 """RoLF-Ridge (Algorithm 2): ridge on augmented features, coupled draws.
 
-With every past round imputed again by the newest estimate, the paper's doubly robust ridge estimate
-equals its imputation estimate, so RoLF-Ridge is one ridge regression with penalty p. It is carried
-out in the space of rewards, in O(K d) per round and without the basis of the complement
+If all earlier rounds are re-imputed with the newest estimate, the paper's doubly robust ridge
+estimate equals its imputation estimate, so RoLF-Ridge is one ridge regression with penalty p. It
+works in the space of rewards, in O(K d) per round and without the basis of the complement
 (``estimators/ridge/augmented.py``). With frozen pseudo-rewards, or with unmatched rounds in the
-imputation, the two differ (``estimators/lasso/pseudo.py``); a round costs O(K d) as well.
+imputation, the two estimates differ (``estimators/lasso/pseudo.py``); a round still costs O(K d).
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class RoLFRidge(Policy):
             the forced phase).
         exploration: forced uniform rounds: a number, by default 2K, or "theory".
         penalty: of the ridge; p by default, which is also what "theory" means here.
-        keep_scale: keep the singular values of rank-deficient features; by default they are
-            replaced by an orthonormal basis, with a warning where that loses something.
+        keep_scale: keep the singular values of rank-deficient features. By default an orthonormal
+            basis replaces such features, with a warning if that loses something.
         cap: on resampling: "text", with log(1/(1-p)), or "appendix", with log(1/p).
-        imputation: "latest" imputes every past round again with the newest estimate (the paper's
-            proofs); pseudo-rewards of "frozen" keep the estimate of their round (its equation),
-            those of "previous" that of the round before (the order of lines in its algorithm box).
-        unmatched: rounds that did not match: "skip" them (the algorithm box), or "impute": the
-            imputation sums over them as well (the equations).
-        seed: of this policy's own draws.
+        imputation: "latest" re-imputes all earlier rounds with the newest estimate (the paper's
+            proofs); with "frozen", pseudo-rewards keep the estimate of their round (its equation),
+            with "previous" that of the round before (the order of lines in its algorithm box).
+        unmatched: what to do with rounds that did not match: "skip" them (the algorithm box) or
+            "impute", where the imputation sums over them as well (the equations).
+        seed: for this policy's draws.
 
     >>> policy = RoLFRidge([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], seed=1)
     >>> policy.learn([0], [0.5])  # prior variance of arm 0: (1 + 1/3)/0.6 = 20/9

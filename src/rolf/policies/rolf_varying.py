@@ -1,11 +1,11 @@
-"""RoLF-V: features that vary from round to round, latent parts that do not.
+"""RoLF-V: features vary from round to round, latent parts do not.
 
-Augmented features of arm a in round t are [x_{a,t}, e_a]: the features of the round and a
-free bias for every arm, which absorbs whatever of it was never measured. As for fixed
-features the doubly robust ridge estimate equals the imputation estimate if every past round is
-imputed again, so the policy is one ridge regression with penalty p in d + K dimensions. The biases
-are eliminated; a round costs O(K d + d^2). With frozen pseudo-rewards, or with unmatched rounds in
-the imputation, the features of all arms enter, and a round costs O(K d^2 + d^3).
+The augmented features of arm a in round t are [x_{a,t}, e_a]: the features of the round, and a free
+bias per arm that absorbs everything unmeasured about it. As with fixed features, the doubly robust
+ridge estimate equals the imputation estimate if all earlier rounds are re-imputed, so the policy is
+one ridge regression with penalty p in d + K dimensions. The biases are eliminated; a round costs
+O(K d + d^2). With frozen pseudo-rewards, or with unmatched rounds in the imputation, the features
+of all arms enter, and a round costs O(K d^2 + d^3).
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ class RoLFVarying(Policy):
     """RoLF for features that change with every ask.
 
     Args:
-        features: (K, d): how many arms and features there are and how the arms are
-            called; the values themselves come with every ``ask``.
+        features: (K, d): the numbers of arms and features and the arms' names; the values come with
+            every ``ask``.
         p: coupling probability, in (1/2, 1).
         delta: confidence, in (0, 1).
         coupling: what the pseudo-action is drawn around, "action" or "greedy".
         exploration: forced uniform rounds: a number, by default 2K, or "theory".
         penalty: of the ridge; p by default, which is also what "theory" means here.
         cap: on resampling: "text", with log(1/(1-p)), or "appendix", with log(1/p).
-        imputation: "latest" imputes every past round again with the newest estimate (the paper's
-            proofs); pseudo-rewards of "frozen" keep the estimate of their round (its equation),
-            those of "previous" that of the round before (the order of lines in its algorithm box).
-        unmatched: rounds that did not match: "skip" them (the algorithm box), or "impute": the
-            imputation sums over them as well (the equations).
-        context: names or number of the entries of a context that comes with every ``ask`` in the
-            place of features, which then follow from it and from those of the arms: the products of
-            (1, context) and (1, features). Entries are best of size about 1.
-        seed: of this policy's own draws.
+        imputation: "latest" re-imputes all earlier rounds with the newest estimate (the paper's
+            proofs); with "frozen", pseudo-rewards keep the estimate of their round (its equation),
+            with "previous" that of the round before (the order of lines in its algorithm box).
+        unmatched: what to do with rounds that did not match: "skip" them (the algorithm box) or
+            "impute", where the imputation sums over them as well (the equations).
+        context: names or number of the entries of a context. Every ``ask`` then brings a context
+            instead of features, which are derived as the products of (1, context) and the arm's (1,
+            features). Entries of size about 1 work best.
+        seed: for this policy's draws.
 
     >>> table = [[1.0], [2.0]]
     >>> policy = RoLFVarying(table, seed=1)

@@ -1,4 +1,4 @@
-"""Compile what a policy will need, before anyone has to wait for it."""
+"""Compile what a policy needs ahead of time, so that no call has to wait for it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from rolf.policies.registry import check_options, policy_class
 from rolf.policies.state.arrays import copied
 from rolf.policies.state.pending import Pending
 
-#: features of two arms: what is compiled does not depend on how many there are
+#: features of two arms: compiled code does not depend on the number of arms
 SMALL = [[0.0], [1.0]]
 
 _warm: set[Any] = set()
 
 
 def warm_up(policy: Any, *, options: Mapping[str, Any] | None = None) -> None:
-    """Compile, or load, what a policy calls, so that no ``ask``, ``tell`` or status waits for it.
+    """Compile or load what a policy calls, so that no ``ask``, ``tell`` or status waits for it.
 
-    Call it when a process starts. ``rolf compile`` does the same for all processes to come.
+    Call it when a process starts. ``rolf compile`` does the same for all later processes.
 
     Args:
-        policy: a policy, which does not change; or one named as in ``rolf.open_experiment``.
-        options: of a policy that is named.
+        policy: a policy, which is left unchanged, or a name as in ``rolf.open_experiment``.
+        options: of the named policy.
 
     >>> warm_up("ucb")
     """
@@ -46,9 +46,10 @@ def warm_up(policy: Any, *, options: Mapping[str, Any] | None = None) -> None:
 
 
 def warm(policy: Policy) -> None:
-    """Compile, or load, all that ``ask`` and ``tell`` call, so that neither has to wait for it.
+    """Compile or load everything that ``ask`` and ``tell`` call, so that neither has to wait.
 
-    The policy itself does not change. Once done for a kind of policy, it takes microseconds.
+    The policy itself is left unchanged. After the first call for a kind of policy, this takes
+    microseconds.
     """
     kind = _kind_of(policy)
     if kind in _warm:
@@ -56,14 +57,13 @@ def warm(policy: Policy) -> None:
     small = _small_copy(policy)
     if small is not None and _kind_of(small) == kind:
         _rehearse(small, small.state)
-    else:  # compiled code depends on what the arrays look like, so nothing but its own will do
+    else:  # compiled code depends on the layout of arrays, so only its own state will do
         _rehearse(policy, copied(policy.state))
     _warm.add(kind)
 
 
 def warm_posterior() -> None:
-    """Compile what intervals and probabilities of being best need, for any policy, and what a
-    diagnosis needs."""
+    """Compile what intervals, probabilities of being best and diagnoses need, for any policy."""
     from rolf.policies.rolf_bayes import RoLFBayes
 
     for rewards in ("real", "binary"):
@@ -71,7 +71,7 @@ def warm_posterior() -> None:
 
 
 def _small_copy(policy: Policy) -> Policy | None:
-    """A policy of the same kind with few arms and no experience; None if there is none."""
+    """A policy of the same kind with few arms and no experience; None if that is impossible."""
     arms, size = policy.arms.features.shape
     features = np.random.default_rng(0).standard_normal((min(arms, size + 2), size))
     cls: Any = type(policy)
@@ -83,10 +83,10 @@ def _small_copy(policy: Policy) -> Policy | None:
 
 
 def _rehearse(policy: Policy, state: Any) -> None:
-    """Everything that a user may call, on a double of the policy with this state."""
+    """Call everything that a user may call, on a double of the policy with this state."""
     double = policy.double(state)
     table: dict[str, Any] = {}
-    if policy.varying:  # also by a context: then the features are products with its entries
+    if policy.varying:  # also if a context gives the features
         table = {"features": policy.typical_features()}
         double = policy.double(state, context=None, arms=Arms(table["features"], None))
     low, high = policy.reward_range
@@ -107,12 +107,13 @@ def _rehearse(policy: Policy, state: Any) -> None:
 
 
 def _kind_of(policy: Policy) -> Any:
-    """Equal for policies that call the same compiled code."""
+    """A key that is equal for policies that call the same compiled code."""
     return type(policy), _layout(policy.params), _layout(policy.state)
 
 
 def _layout(part: Any) -> Any:
-    """What compiled code depends on: classes, and types and layouts of arrays, not their sizes."""
+    """What compiled code depends on: classes, and the types and layouts of arrays, not their
+    sizes."""
     if isinstance(part, np.ndarray):
         flags = part.flags
         order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
-from fastapi import Depends, HTTPException, Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
-from pydantic_core import from_json
 from starlette.concurrency import run_in_threadpool
 
 from rolf.errors import InvalidArgument, RolfError
@@ -19,6 +20,7 @@ from rolf.service.http.metrics import Metrics
 from rolf.service.http.middleware import RequestInfo
 from rolf.service.open_experiments import OpenExperiments
 from rolf.service.result_cache import Results
+from rolf.service.schemas.body import EARLY_BYTES, MAX_ENTRIES, BodyForm
 from rolf.service.settings import Settings
 
 #: problems that are found before the key is checked
@@ -38,16 +40,18 @@ class Service:
             experiments.store, settings.rate, settings.burst, keyless=settings.insecure_local
         )
         self.batcher = Batcher(self.auth, experiments)
+        self.parsing = ThreadPoolExecutor(1, thread_name_prefix="rolf-parse")
         self.closing = False
 
     def close(self) -> None:
         self.batcher.close()
+        self.parsing.shutdown()
         self.experiments.close()
 
 
-def needs(scope: Scope) -> dict[str, Any]:
-    """The scope that a route needs, for its description."""
-    return {"x-scope": scope}
+def needs(scope: Scope, **more: Any) -> dict[str, Any]:
+    """The scope that a route needs, for its description, and what else is said there."""
+    return {"x-scope": scope, **more}
 
 
 class Caller:
@@ -85,24 +89,44 @@ Calling = Annotated[Caller, Depends(_caller)]
 
 
 class StrictRequest(Request):
-    """A request whose body is JSON as the standard has it: no NaN, no lone surrogates, and no
-    endless nesting."""
+    """A request with a body, which is read, and then taken as its form."""
 
-    async def json(self) -> Any:
-        if not hasattr(self, "_json"):
-            try:
-                self._json = from_json(await self.body(), allow_inf_nan=False)
-            except ValueError as error:
-                raise HTTPException(400, f"the body is not JSON: {error}") from None
-        return self._json
+    async def read(self, authenticate: Callable[[], Awaitable[None]]) -> bytes:
+        """The body. All of a large one is read for authenticated callers only."""
+        length = self.headers.get("content-length", "")
+        stranger = not length.isdecimal() or int(length) <= EARLY_BYTES
+        if not stranger:
+            await authenticate()
+        parts: list[bytes] = []
+        size = 0
+        async for part in self.stream():
+            parts.append(part)
+            size += len(part)
+            if stranger and size > EARLY_BYTES:
+                await authenticate()
+                stranger = False
+        self._body = b"".join(parts)
+        return self._body
+
+    def take(self, form: Any) -> None:
+        """Take a form as the content of the body."""
+        self._json = form
 
 
 class Route(APIRoute):
-    """A route that takes the parameters of its description, and a body of strict JSON."""
+    """A route that takes the parameters of its description, and a body of strict JSON.
+
+    Strangers can have a few kilobytes parsed, and no more. What is larger is parsed by a thread of
+    its own, and limited in what takes long to parse.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Any]:
         handle = super().get_route_handler()
-        takes_body = self.body_field is not None
+        form = None
+        if self.body_field is not None:
+            described = self.openapi_extra or {}
+            most = described.get("x-max-entries", MAX_ENTRIES)
+            form = BodyForm(self.body_field.field_info, most)
         parameters = {field.alias for field in self.dependant.query_params}
 
         async def strict(request: Request) -> Response:
@@ -112,11 +136,22 @@ class Route(APIRoute):
                 if name not in parameters:
                     wanted = f"one of {', '.join(sorted(parameters))}" if parameters else "none"
                     raise InvalidArgument("names of parameters", name, wanted)
-            if takes_body:
+            if form is not None:
                 kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
                 if kind != "application/json":
                     raise Problem("unsupported-media-type", "send Content-Type: application/json")
                 request = StrictRequest(request.scope, request.receive)
+                caller = Caller(request)
+
+                async def authenticate() -> None:
+                    await run_in_threadpool(caller.check, request.path_params.get("name"))
+
+                body = await request.read(authenticate)
+                if len(body) > EARLY_BYTES:
+                    loop = asyncio.get_running_loop()
+                    request.take(await loop.run_in_executor(service.parsing, form.parsed, body))
+                elif body:
+                    request.take(form.parsed(body))
             response: Response = await handle(request)
             return response
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import tempfile
@@ -65,6 +66,7 @@ def serve(settings: Settings, ready: Callable[[str], None], *, demo: bool = Fals
             settings = replace(settings, storage=storage, insecure_local=True)
         app = create_app(settings, demo=demo)
         app.state.service.experiments.warm_up()
+        gc.freeze()  # what lasts as long as the process need not be looked at again and again
         log(logging.INFO, "starting", storage=shown(settings.storage), host=settings.host)
         if not settings.insecure_local and not app.state.service.experiments.store.keys():
             how = f"rolf keys new --scope admin --storage {shown(settings.storage)}"

@@ -42,7 +42,7 @@ class Settings:
     rate: float = _setting(1_000.0, "Requests per second and key in the long run; 0: no limit.")
     burst: int = _setting(2_000, "Requests of a key at once.")
     receive_timeout: float = _setting(
-        20.0, "Seconds a client may take to send a request, or to read a part of the answer."
+        20.0, "Seconds a client may take to send a request, or to read 16 kB of the answer."
     )
     keep_alive: float = _setting(30.0, "Seconds for which an idle connection is kept.")
     drain: float = _setting(

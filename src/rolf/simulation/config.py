@@ -1,4 +1,4 @@
-"""What a TOML file, or a dict of the same form, says about problems and policies."""
+"""Read problems and policies from a TOML file, or a dict of the same form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from rolf import environments
 from rolf.errors import InvalidArgument, RolfError
 
-#: kinds of problems, and what of ``rolf.environments`` makes them
+#: kinds of problems, and the names in ``rolf.environments`` that build them
 FAMILIES = {
     "problem": "Problem",
     "paper": "paper",
@@ -24,7 +24,7 @@ FAMILIES = {
 
 
 class SimulationPlan(NamedTuple):
-    """What a TOML file tells ``rolf simulate`` to play."""
+    """The configuration of ``rolf simulate``."""
 
     title: str
     rounds: Any
@@ -72,14 +72,14 @@ def read_title(where: str, title: Any) -> str:
 
 
 def read_table(where: str, table: Any) -> dict[str, Any]:
-    """A table that must not be empty."""
+    """A table with at least one entry."""
     if not isinstance(table, Mapping) or not table:
         raise InvalidArgument(where, table, f"a [{where.rpartition(': ')[2]}] table")
     return dict(table)
 
 
 def read_policy(where: str, label: str, entry: Any) -> tuple[Any, dict[str, Any]]:
-    """A policy and its options; without a name the label is the policy's name."""
+    """A policy and its options; the label is the policy's name unless ``policy`` says otherwise."""
     if isinstance(entry, str | type):
         return entry, {}
     if isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], Mapping):
@@ -105,7 +105,7 @@ def read_problem(where: str, table: Any) -> Any:
 
 
 def find_family(where: str, family: Any) -> Callable[..., Any]:
-    """What makes the problems of a family, by its name or as ``package.module:function``."""
+    """The builder of a family, by its name or as ``package.module:function``."""
     if isinstance(family, str) and family in FAMILIES:
         build: Callable[..., Any] = getattr(environments, FAMILIES[family])
         return build
@@ -116,13 +116,13 @@ def find_family(where: str, family: Any) -> Callable[..., Any]:
     try:
         build = getattr(import_module(module), name)
         inspect.signature(build)
-    except Exception as error:  # whatever a module of the user's may raise
+    except Exception as error:  # a user's module may raise anything
         expected = f"a function that can be imported here ({type(error).__name__}: {error})"
         raise InvalidArgument(where, family, expected) from None
     return build
 
 
 def check_keys(where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Refuse keys that are not known."""
+    """Refuse unknown keys."""
     if unknown := sorted(set(table) - set(known)):
         raise InvalidArgument(where, unknown, "keys among " + ", ".join(sorted(known)))

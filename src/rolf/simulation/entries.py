@@ -1,4 +1,4 @@
-"""Which policies play: labels, classes and options, checked before anything is played."""
+"""The policies of a simulation: labels, classes and options, checked before anything is played."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from rolf.policies.registry import check_options, find_policy
 
 
 class Entry(NamedTuple):
-    """One policy of a simulation or of an evaluation."""
+    """One policy of a simulation or an evaluation."""
 
     label: str
     name: str
-    build: Any  # class: called with features, options and seed
+    build: Any  # a class, called with features, options and seed
     options: dict[str, Any]
 
     @property
     def ours(self) -> bool:
-        """Whether the loop may play it by its operations, past ask and tell."""
+        """Whether the loop may call its operations directly, bypassing ask and tell."""
         policy = isinstance(self.build, type) and issubclass(self.build, Policy)
         return policy and self.build.ask is Policy.ask and self.build.tell is Policy.tell
 
     def make(self, problem: Any, seed: np.random.SeedSequence) -> Any:
-        """The policy for a problem, which gets the seed if it takes one."""
+        """Build the policy for a problem; pass the seed if the class accepts one."""
         if self.ours:
             return self.build(problem.features, seed=seed, **self.options)
         options = dict(self.options)
@@ -38,11 +38,11 @@ class Entry(NamedTuple):
             takes_seed = False
         if takes_seed:
             options["seed"] = int(seed.generate_state(1)[0])
-        return self.build(problem.features.copy(), **options)  # the problem is others' too
+        return self.build(problem.features.copy(), **options)  # others share the problem
 
 
 def read_policies(policies: Mapping[str, Any]) -> list[Entry]:
-    """Check the policies of a call: for each label a policy, or a pair of it and its options."""
+    """Check a dict of policies: each label maps to a policy or a (policy, options) pair."""
     if not isinstance(policies, Mapping) or not policies:
         raise InvalidArgument("policies", policies, "a dict: label to policy, or (policy, options)")
     entries = []

@@ -1,4 +1,4 @@
-"""The loop over rounds: the same functions as Python and through Numba."""
+"""The loop over rounds: the same functions run as Python or compiled by Numba."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def play(
     first: int,
     total: float,
 ) -> None:
-    """Play ``regret.size`` rounds, from round ``first`` on, and write the cumulative regret into
-    ``regret``; ``total`` is that of the rounds before."""
+    """Play ``regret.size`` rounds starting with round ``first``, and write the cumulative regret
+    to ``regret``; ``total`` is the regret of the earlier rounds."""
     params, state, problem = borrowed(params), borrowed(state), borrowed(problem)
     for step in range(regret.size):
         features, means, best = look(problem, first + step, problem_rng)
@@ -50,7 +50,7 @@ def play_online(
     first: int = 0,
     total: float = 0.0,
 ) -> None:
-    """The same rounds through ``ask`` and ``tell``, for a policy that is any Python object."""
+    """Play the same rounds through ``ask`` and ``tell``, for a policy of any class."""
     for step in range(regret.size):
         features, means, best = look(problem, first + step, problem_rng)
         decision = policy.ask(features=features) if varying else policy.ask()
@@ -77,7 +77,7 @@ def play_policy(
     first: int = 0,
     total: float = 0.0,
 ) -> None:
-    """``play`` for a policy of rolf's kind, from where it stands."""
+    """``play`` for one of rolf's own policies, from its current state."""
     everything = np.arange(problem.features.shape[0])
     own = policy.params, policy.state, problem.params, everything, policy.rng
     loop(*own, problem_rng, regret, first, total)
@@ -86,7 +86,7 @@ def play_policy(
 def ready_loop(
     policy: Any, problem: Any, options: Mapping[str, Any] | None = None
 ) -> Callable[..., None]:
-    """``play``, compiled for such a policy and such a problem; the policy plays no round.
+    """``play``, compiled for the types of this policy and this problem; no round is played.
 
     ``options`` are named while it is compiled.
     """

@@ -1,4 +1,4 @@
-"""What a simulation returns: the regret of every policy, run and round, and how it was produced."""
+"""The result of a simulation: regret by policy, run and round, and how it was produced."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMAT, VERSION = "rolf-result", 1
-#: rows of a table of all runs that are printed
+#: how many rows of the table of all runs are printed
 SHOWN = 10
 
 
@@ -48,7 +48,7 @@ class Row:
 
 
 class RegretTable(Sequence[dict[str, Any]]):
-    """One row per policy, run and round that was kept, counted from 1; there may be millions."""
+    """One row per policy, run and kept round, counted from 1; there may be millions."""
 
     def __init__(self, labels: Sequence[str], regret: FloatArray, points: IntArray) -> None:
         policies, runs, rounds = regret.shape
@@ -140,7 +140,7 @@ class Result:
         return values
 
     def summary(self, round: int | None = None) -> ResultTable[Row]:
-        """Mean, spread and quantiles over the runs, after ``round`` rounds (all by default)."""
+        """Mean, spread and quantiles over the runs after ``round`` rounds, by default all."""
         last = int(self.points[-1])
         if round is not None:
             last = whole("round", round, 1, last)
@@ -159,12 +159,12 @@ class Result:
         return ResultTable(rows)
 
     def curves(self) -> Curves:
-        """Mean, spread and quantiles over the runs, for every policy and round that was kept."""
+        """Mean, spread and quantiles over the runs, for every policy and kept round."""
         points = None if self._every else self.points
         return curves_of(self.labels, self.regret, self._policies(), points)
 
     def _policies(self) -> list[str]:
-        """The name of each policy, where the configuration says it; otherwise its label."""
+        """The name of each policy if the configuration has it, otherwise its label."""
         known = self.config.get("policies")
         described = known if isinstance(known, dict) else {}
         entries = [described.get(label) for label in self.labels]
@@ -184,10 +184,10 @@ class Result:
         """Regret over rounds: the mean, and a band from 10% to 90% of the runs.
 
         Args:
-            path: where to write the picture; nowhere by default.
-            title: above it.
-            logarithmic: a logarithmic axis of regret.
-            ax: a Matplotlib axes to draw into; a new figure by default.
+            path: where to write the picture; by default it is not written.
+            title: title above the picture.
+            logarithmic: use a logarithmic axis for regret.
+            ax: Matplotlib axes to draw into; a new figure by default.
 
         Returns the figure.
         """
@@ -195,7 +195,7 @@ class Result:
         return style.finish(figure, path)
 
     def table(self) -> RegretTable:
-        """A row per policy, run and round that was kept: policy, run, round and regret."""
+        """One row per policy, run and kept round: policy, run, round and regret."""
         return RegretTable(self.labels, self.regret, self.points)
 
     def to_dict(self) -> dict[str, Any]:
@@ -260,7 +260,7 @@ class Result:
 
 
 def load_result(path: str | Path) -> Result:
-    """Read back what ``Result.save`` wrote."""
+    """Load a result written by ``Result.save``."""
     require("pyarrow", "reading a result")
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -298,7 +298,7 @@ def load_result(path: str | Path) -> Result:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the software that a result depends on."""
+    """Versions of the software a result depends on."""
     import platform
     from importlib import metadata
 

@@ -1,8 +1,8 @@
-"""The runs of a simulation: the problem, the noise and the policies of each, and what is kept.
+"""The runs of a simulation: the problem, the noise and the policies of each run.
 
-Every run draws its problem and its noise from streams of its own, which all its policies share;
-a policy draws from a stream named after its label. So a run's numbers depend neither on the
-process that plays it nor on who else plays.
+Each run draws its problem and its noise from its own streams, which all its policies share; each
+policy draws from a stream named after its label. So a run's numbers depend neither on the process
+that plays it nor on the other policies.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from rolf.simulation.entries import Entry
 from rolf.simulation.loop import play, play_online, play_policy, ready_loop
 from rolf.types import FloatArray, IntArray
 
-#: rounds that are played at a time: what is kept of them is picked before the next ones
+#: how many rounds are played at a time; the kept ones are picked out before the next are played
 CHUNK = 65_536
-#: problems that are kept for the other policies of their runs
+#: how many problems are kept for the other policies of their runs
 KEPT = 4
 
-Task = tuple[int, int]  # a policy's place in the call, and a run
+Task = tuple[int, int]  # position of the policy, number of the run
 
 
 def stream(seed: int, run: int, *key: int) -> np.random.SeedSequence:
-    """The seed of what a run draws: 0 its problem, 1 its noise, (2, ...) a policy."""
+    """The seed of a stream of a run: key 0 is its problem, 1 its noise, (2, ...) a policy."""
     return np.random.SeedSequence(seed, spawn_key=(run, *key))
 
 
@@ -37,20 +37,19 @@ def draw_problem(problem: Any, seed: int, run: int) -> Any:
 
 
 def make_policy(entry: Entry, problem: Any, seed: int, run: int) -> Any:
-    """The policy of a run, with a stream of its own."""
+    """The policy of a run, with its own stream."""
     return entry.make(problem, stream(seed, run, 2, zlib.crc32(entry.label.encode())))
 
 
 class Runs:
-    """All runs of some policies: a task is a policy in a run.
+    """All runs of several policies; a task is one policy in one run.
 
-    Workers of other processes get it once, not with every task, and load compiled code
-    themselves.
+    Worker processes receive it once rather than with every task, and load compiled code themselves.
 
     Args:
         entries: the policies.
         problem: a problem, or a family from which every run draws one.
-        seed: of all runs.
+        seed: the seed all runs are derived from.
         points: rounds after which cumulative regret is kept, ascending.
         compiled: whether rolf's own policies are played by compiled code.
     """
@@ -85,7 +84,7 @@ class Runs:
     def prepare(self, index: int, run: int = 0, *, here: bool = True) -> tuple[Any, Any]:
         """The policy and the problem of a task.
 
-        If it will be played here, the policy is kept for it, and its code is compiled now.
+        With ``here``, keep the policy for that task and compile its code now.
         """
         entry, problem = self.entries[index], self._problem(run)
         policy = make_policy(entry, problem, self.seed, run)
@@ -95,9 +94,9 @@ class Runs:
         return policy, problem
 
     def play(self, task: Task) -> FloatArray:
-        """The cumulative regret of a policy in a run, after the rounds ``points``.
+        """The cumulative regret of one policy in one run, after each of ``points``.
 
-        Memory does not grow with the rounds between them.
+        Memory does not grow with the rounds in between.
         """
         index, run = task
         entry, problem = self.entries[index], self._problem(run)
@@ -114,7 +113,7 @@ class Runs:
         return _kept(go_on, self.points)
 
     def _loop(self, index: int, policy: Any, problem: Any) -> Callable[..., None]:
-        """What plays the rounds of a policy, compiled once per process."""
+        """The function that plays the rounds of a policy, compiled once per process."""
         entry = self.entries[index]
         if not entry.ours or not self.compiled:
             return play
@@ -124,7 +123,7 @@ class Runs:
 
 
 def _kept(go_on: Callable[..., None], points: IntArray) -> FloatArray:
-    """Play up to the last of the points, and keep the cumulative regret after each."""
+    """Play up to the last point, and keep the cumulative regret after each point."""
     last, total = int(points[-1]), 0.0
     out, chunk = np.empty(points.size), np.empty(min(CHUNK, last))
     for first in range(0, last, CHUNK):

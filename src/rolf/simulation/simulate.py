@@ -1,7 +1,6 @@
-"""Simulation: every policy of a call against every run's problem.
+"""Simulation: every policy against the problem of every run.
 
-The result depends neither on the number of workers nor on which other policies are in the call
-(``runs.py``).
+The result depends neither on the number of workers nor on the other policies (``runs.py``).
 """
 
 from __future__ import annotations
@@ -44,25 +43,25 @@ def simulate(
     """Play policies against a problem, or against problems drawn from a family.
 
     Args:
-        policies: for each label a policy (a name of the catalogue, ``package.module:Class`` or
-            a class), or a pair of it and a dict of options. A class that is not one of rolf's
-            needs ``ask()``, which returns an arm or an object with ``.arm``, and
-            ``tell(decision, reward)``; it is made from the features, and from ``seed=`` if it
-            takes one.
-        problem: a problem, or a family, from which every run draws one.
+        policies: maps each label to a policy (a catalogue name, ``package.module:Class`` or a
+            class) or to a pair of a policy and a dict of options. A class of your own needs
+            ``ask()``, which returns an arm or an object with ``.arm``, and
+            ``tell(decision, reward)``; it is called with the features, and with ``seed=`` if it
+            accepts one.
+        problem: a problem, or a family from which each run draws one.
         rounds: the horizon T.
         runs: independent runs.
         seed: same seed, same result; drawn and recorded if None.
-        jobs: workers; all cores by default, of this machine or of the cluster.
-        compiled: False runs everything as Python, for debugging; same result.
-        progress: show a progress bar; by default on a terminal. A function is called with
-            the policy's label after each of its runs instead.
-        points: the rounds after which regret is kept, and the last one; or how many of them,
-            evenly spread. Every round by default. Memory does not grow with the other rounds.
-        backend: where runs are played; same result. "local": on the cores of this machine, in
-            threads what is compiled, in processes what is Python. "threads", "dask", "ray": see
-            ``rolf.parallel.completed``.
-        address: of a Dask scheduler or a Ray cluster; by default one is started here.
+        jobs: number of workers; by default all cores of this machine or of the cluster.
+        compiled: False runs everything as plain Python, for debugging; same result.
+        progress: show a progress bar, by default on a terminal; or a function, called with the
+            policy's label after each of its runs.
+        points: the rounds after which regret is kept, or how many of them, evenly spread; the last
+            round is always kept. Every round by default. Memory grows only with kept rounds.
+        backend: where runs are played; same result. "local" uses the cores of this machine:
+            threads for compiled policies, processes for plain Python. For "threads", "dask" and
+            "ray" see ``rolf.parallel.completed``.
+        address: address of a Dask scheduler or a Ray cluster; by default one is started here.
     """
     entries = read_policies(policies)
     rounds = whole("rounds", rounds, 1)
@@ -104,7 +103,7 @@ def simulate(
 
 
 def kept_rounds(points: int | Sequence[int] | None, rounds: int) -> IntArray:
-    """The rounds after which regret is kept, ascending; the last one always is."""
+    """The rounds after which regret is kept, ascending, always with the last one."""
     if points is None:
         return np.arange(1, rounds + 1)
     if not isinstance(points, Sequence | np.ndarray):
@@ -115,8 +114,8 @@ def kept_rounds(points: int | Sequence[int] | None, rounds: int) -> IntArray:
 
 
 def _place(entry: Entry, backend: str, compiled: bool) -> str:
-    """Where a policy is played: on this machine, compiled code in threads, which it leaves free,
-    and Python in processes, if it can be pickled."""
+    """Where to play a policy: on this machine, compiled code runs in threads, since it releases
+    the GIL, and Python in processes if it can be pickled."""
     if backend == "threads" or (backend == "local" and (entry.ours or not compiled)):
         return "threads"
     try:
@@ -124,25 +123,25 @@ def _place(entry: Entry, backend: str, compiled: bool) -> str:
     except InvalidArgument as error:
         if backend != "local":
             raise
-        reason = f"{error}; it is played in this process, on one core"
+        reason = f"{error}; it runs in this process, on one core"
         warnings.warn(reason, RolfWarning, stacklevel=3)
         return "threads"
     return backend
 
 
 def _described(problem: Any) -> dict[str, Any]:
-    """The problem as plain data, checked before hours of play."""
+    """The problem as plain data, checked up front rather than after hours of play."""
     try:
         out: dict[str, Any] = json.loads(json.dumps(problem.describe()))
     except (AttributeError, TypeError, ValueError) as error:
         raise InvalidArgument(
-            "problem", problem, f"one whose describe() gives plain data ({error})"
+            "problem", problem, f"one whose describe() returns plain data ({error})"
         ) from None
     return out
 
 
 def warn_if_unsuited(entry: Entry, policy: Policy, problem: Any, rounds: int) -> None:
-    """Warn if a policy explores beyond the horizon, or was not made for such rewards."""
+    """Warn if a policy explores beyond the horizon, or was not made for these rewards."""
     forced = policy.forced_rounds(rounds)
     if forced >= rounds:
         warnings.warn(

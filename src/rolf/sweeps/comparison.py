@@ -1,21 +1,20 @@
-"""Settings against the best of them, where which one is best is not known either.
+"""Compare settings with the best one, when which one is best is uncertain too.
 
-All settings play the same runs, so differences are paired. With b the truly best setting and c the
-quantile of Student's t for a level of alpha / m on both sides together, where m is the number of
-comparisons,
+All settings play the same runs, so differences are paired. Let b be the truly best setting and c
+the two-sided quantile of Student's t at level alpha / m, for m comparisons. Then
 
     |difference of the means of j and b, minus the true one| <= c * its standard error
 
-holds for all j at once with probability 1 - alpha (Bonferroni), and then
+holds for all j at once with probability 1 - alpha (Bonferroni), and therefore
 
 * b is among the settings k with mean(k) - mean(j) <= c * se(k, j) for all j: the candidates;
-* what i truly lies behind b is between the least and the greatest of
+* the true distance of i behind b is between the smallest and the largest of
   mean(i) - mean(k) -+ c * se(i, k) over the candidates k (Edwards and Hsu, 1983).
 
-Settings for which this interval reaches down to 0 cannot be told from the best.
+Settings whose interval reaches 0 cannot be told from the best.
 
-Only comparisons with b enter the probability, so m is one less than the number of settings, and for
-several problems the sum of these. That the best was picked by looking at the means costs nothing.
+Only comparisons with b enter the probability, so m is the number of settings minus one, summed over
+problems. Picking the best by looking at the means costs no confidence.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from rolf.types import FloatArray
 
 
 class Standing(NamedTuple):
-    """For each setting, arrays: how far its mean is behind the least mean; bounds on how far it
-    truly is behind the truly best; and whether it cannot be told from that one."""
+    """One entry per setting: how far its mean is behind the smallest mean, bounds on how far it
+    truly is behind the truly best setting, and whether the two cannot be told apart."""
 
     behind: FloatArray
     low: FloatArray
@@ -41,14 +40,14 @@ class Standing(NamedTuple):
 def compare_with_best(
     mean: FloatArray, covariance: FloatArray, runs: int, comparisons: int, level: float
 ) -> Standing:
-    """How settings stand against the best, the one of the least mean regret.
+    """Compare settings with the best one, which has the smallest mean regret.
 
     Args:
-        mean: of each setting, over the same runs.
-        covariance: of the settings over the runs.
-        runs: how many.
-        comparisons: that are to hold at the same time, here and elsewhere.
-        level: of confidence, in all of them at once.
+        mean: mean regret of each setting, over the same runs.
+        covariance: covariance of the settings over the runs.
+        runs: number of runs.
+        comparisons: number of comparisons that hold simultaneously, including those of other calls.
+        level: joint confidence of all of them.
     """
     behind = mean - mean.min()
     if runs < 2:
@@ -60,7 +59,7 @@ def compare_with_best(
     quantile = stdtrit(runs - 1, 1.0 - (1.0 - level) / (2.0 * max(comparisons, 1)))
     variance = np.diag(covariance)
     spread = np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 0.0)
-    # below this the variance of a difference is rounding
+    # below this, the variance of a difference is rounding error
     spread[spread <= 1e-14 * (variance[:, None] + variance[None, :])] = 0.0
     margin = quantile * np.sqrt(spread / runs)
     differences = mean[:, None] - mean[None, :]

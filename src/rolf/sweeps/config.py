@@ -1,4 +1,4 @@
-"""The configuration of a sweep: a TOML file, or a dict of the same form, checked as a whole."""
+"""Read and check the configuration of a sweep: a TOML file, or a dict of the same form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rolf.sweeps.identity import alike, cell_key, plain
 from rolf.sweeps.plan import Cell, SweepPlan
 
 KEYS = ("title", "rounds", "runs", "seed", "seeds", "points", "problems", "policies")
-#: of the rounds after which regret is kept, by default
+#: default number of rounds after which regret is kept
 POINTS = 20
 
 
@@ -65,7 +65,7 @@ class _Mistakes(list[InvalidArgument]):
 
     @contextmanager
     def noted(self, where: str) -> Iterator[None]:
-        """Take note of an error; one that does not name its place is at ``where``."""
+        """Collect an error; if it does not name its place, use ``where``."""
         try:
             yield
         except InvalidArgument as error:
@@ -75,7 +75,7 @@ class _Mistakes(list[InvalidArgument]):
             elif not place.startswith(self.source):
                 place = f"{where}: {place}" if where == self.source else f"{where}.{place}"
             mistake = InvalidArgument(place, error.got, error.wanted)
-            if str(mistake) not in map(str, self):  # a policy is made for every problem
+            if str(mistake) not in map(str, self):  # each policy is built once per problem
                 self.append(mistake)
 
     def raise_any(self) -> None:
@@ -86,9 +86,9 @@ class _Mistakes(list[InvalidArgument]):
 
 
 def read_config(config: str | Path | Mapping[str, Any]) -> tuple[SweepPlan, list[Players]]:
-    """The plan of a sweep and, for each of its cells, what plays.
+    """The plan of a sweep, and the policy and problem of each of its cells.
 
-    Mistakes in all its parts are reported in one error: of each problem and policy the first.
+    One error reports all mistakes, of each problem and each policy the first.
     """
     if isinstance(config, Mapping):
         source, data, title = "config", dict(config), "sweep"
@@ -120,11 +120,11 @@ def read_config(config: str | Path | Mapping[str, Any]) -> tuple[SweepPlan, list
 
 
 def _read_points(where: str, points: Any, rounds: int) -> list[int] | str:
-    """The rounds after which regret is kept: all, so many, or these and the last one."""
+    """The rounds after which regret is kept, from "all", a number of rounds, or a list of them."""
     if points == "all":
         return "all"
     if points is not None and not isinstance(points, int | list | tuple):
-        raise InvalidArgument(where, points, '"all", how many, or a list of rounds')
+        raise InvalidArgument(where, points, '"all", a number of rounds, or a list of rounds')
     wanted = min(POINTS, rounds) if points is None else points
     return [int(each) for each in kept_rounds(wanted, rounds)]
 
@@ -139,7 +139,7 @@ def _read_seeds(source: str, data: Mapping[str, Any]) -> list[int]:
         raise InvalidArgument(where, seeds, "a list of whole numbers")
     numbers = [whole(where, seed, 0) for seed in seeds]
     if len(set(numbers)) < len(numbers):
-        raise InvalidArgument(where, seeds, "different seeds")
+        raise InvalidArgument(where, seeds, "distinct seeds")
     return numbers
 
 
@@ -150,17 +150,17 @@ def _read_problems(source: str, table: Any, mistakes: _Mistakes) -> Iterator[_Pr
     names: dict[str, Any] = {}
     with mistakes.noted(f"{source}: problems"):
         names = read_table(f"{source}: problems", table)
-    for name, given in names.items():
+    for name, entry in names.items():
         name, where = str(name), f"{source}: problems.{name}"
-        if hasattr(given, "draw") or hasattr(given, "params"):  # in Python: a problem itself
+        if hasattr(entry, "draw") or hasattr(entry, "params"):  # a problem object, from Python
             with mistakes.noted(where):
-                described = plain(where, given.describe())
-                yield _Problem(where, name, described, [], type(given), given)
+                described = plain(where, entry.describe())
+                yield _Problem(where, name, described, [], type(entry), entry)
             continue
         with mistakes.noted(where):
-            if not isinstance(given, Mapping):
-                raise InvalidArgument(where, given, "a table of a family and its arguments")
-            for arguments, grid in _choices(where, given):
+            if not isinstance(entry, Mapping):
+                raise InvalidArgument(where, entry, "a table with a family and its arguments")
+            for arguments, grid in _choices(where, entry):
                 with mistakes.noted(where):
                     builder = find_family(f"{where}.family", arguments.get("family", "paper"))
                     problem = read_problem(where, arguments)
@@ -172,10 +172,10 @@ def _read_policies(source: str, table: Any, mistakes: _Mistakes) -> Iterator[_Po
     labels: dict[str, Any] = {}
     with mistakes.noted(f"{source}: policies"):
         labels = read_table(f"{source}: policies", table)
-    for label, given in labels.items():
+    for label, value in labels.items():
         where = f"{source}: policies.{label}"
         with mistakes.noted(where):
-            policy, options = read_policy(where, str(label), given)
+            policy, options = read_policy(where, str(label), value)
             for chosen, grid in _choices(where, options):
                 with mistakes.noted(where):
                     (entry,) = read_policies({label: (policy, plain(where, chosen))})
@@ -183,20 +183,20 @@ def _read_policies(source: str, table: Any, mistakes: _Mistakes) -> Iterator[_Po
 
 
 def _choices(where: str, table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], list[str]]]:
-    """A table without its grid, for every choice of values from the grid, and what was chosen."""
+    """For every combination of the grid: the table with those values, and the grid's names."""
     fixed = dict(table)
     where = f"{where}.grid"
     grid = fixed.pop("grid", {})
     if not isinstance(grid, Mapping):
-        raise InvalidArgument(where, grid, "a table: for each argument a list of its values")
+        raise InvalidArgument(where, grid, "a table that maps each argument to a list of values")
     for name, values in grid.items():
         if not isinstance(values, list | tuple) or not values:
-            raise InvalidArgument(f"{where}.{name}", values, "a list of one value or more")
+            raise InvalidArgument(f"{where}.{name}", values, "a list of at least one value")
         values = plain(f"{where}.{name}", values)
         if any(value in values[:place] for place, value in enumerate(values)):
-            raise InvalidArgument(f"{where}.{name}", values, "a list of different values")
+            raise InvalidArgument(f"{where}.{name}", values, "a list of distinct values")
         if name in fixed:
-            raise InvalidArgument(f"{where}.{name}", values, "in the grid or beside it, not both")
+            raise InvalidArgument(f"{where}.{name}", values, "in the grid or outside it, not both")
     for choice in itertools.product(*grid.values()):
         yield {**fixed, **dict(zip(grid, choice, strict=True))}, list(grid)
 
@@ -207,7 +207,7 @@ def _choices(where: str, table: Mapping[str, Any]) -> Iterator[tuple[dict[str, A
 def _combine(
     plan: SweepPlan, problems: list[_Problem], policies: list[_Policy], mistakes: _Mistakes
 ) -> tuple[list[Cell], list[Players]]:
-    """Every policy on every problem; each is made once, to see whether it can be."""
+    """Combine every policy with every problem; build each pair once, to check that it works."""
     cells: dict[str, Cell] = {}
     players = []
     for problem in problems:
@@ -219,9 +219,9 @@ def _combine(
             with mistakes.noted(policy.where), _foreign(policy.where, entry.options):
                 if first is None:
                     continue
-                made = make_policy(entry, first, plan.seeds[0], 0)
+                instance = make_policy(entry, first, plan.seeds[0], 0)
                 if entry.ours:
-                    warn_if_unsuited(entry, made, first, plan.rounds)
+                    warn_if_unsuited(entry, instance, first, plan.rounds)
                 content = {
                     "problem": alike(problem.builder, problem.arguments),
                     "label": entry.label,
@@ -242,7 +242,7 @@ def _combine(
                 )
                 if (same := cells.get(cell.key)) is not None:
                     got = f"the same as problems.{same.problem}"
-                    raise InvalidArgument(problem.where, got, "a problem of its own")
+                    raise InvalidArgument(problem.where, got, "a problem unlike the others")
                 cells[cell.key] = cell
                 players.append(Players(entry, problem.problem))
     return list(cells.values()), players
@@ -250,11 +250,11 @@ def _combine(
 
 @contextmanager
 def _foreign(where: str, arguments: Mapping[str, Any]) -> Iterator[None]:
-    """Whatever code of the user's raises is a mistake of the configuration."""
+    """Report any error in the user's code as a mistake in the configuration."""
     try:
         yield
     except (RolfError, Warning):
         raise
     except Exception as error:
-        expected = f"what its code takes ({type(error).__name__}: {error})"
+        expected = f"arguments that its code accepts ({type(error).__name__}: {error})"
         raise InvalidArgument(where, dict(arguments), expected) from error

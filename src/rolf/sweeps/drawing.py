@@ -1,4 +1,4 @@
-"""Which cells of a sweep make up the panels and lines of a picture."""
+"""Arrange the cells of a sweep into the panels and lines of a picture."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sweep_figure(
     if x != ROUND and x not in columns.all:
         raise InvalidArgument("x", x, "one of " + ", ".join([ROUND, *columns.all]))
     if x == ROUND and round is not None:
-        raise InvalidArgument("round", round, "a swept argument as x, too")
+        raise InvalidArgument("round", round, "no round, unless x is a swept argument")
     cells = [
         cell
         for cell in sweep.select(**where)
@@ -49,12 +49,12 @@ def sweep_figure(
         and (x not in columns.of_problems or columns.has(x, cell))
     ]
     if not cells:
-        raise InvalidArgument("where", where, "values for which there are finished runs")
+        raise InvalidArgument("where", where, "values that have finished runs")
     facets = _facets(columns, cells, facet, x)
     panels: dict[str, list[Cell]] = {}
     for cell in cells:
-        given = [each for each in facets if columns.has(each, cell)]
-        titles = [_titled(each, columns.all[each](cell)) for each in given]
+        own_facets = [each for each in facets if columns.has(each, cell)]
+        titles = [_titled(each, columns.all[each](cell)) for each in own_facets]
         panels.setdefault(", ".join(titles), []).append(cell)
     if len(panels) > MOST_PANELS:
         expected = f"at most {MOST_PANELS} panels: choose some values with where (--where)"
@@ -93,7 +93,7 @@ def _last(sweep: Sweep) -> list[int]:
 def _facets(
     columns: Columns, cells: list[Cell], facet: str | Sequence[str] | None, x: str
 ) -> list[str]:
-    """The columns that panels are for: those asked for, or all that tells problems apart."""
+    """The columns to facet by: the requested ones, or every column in which problems differ."""
     if facet is not None:
         wanted = [facet] if isinstance(facet, str) else list(facet)
         return [columns.check("facet", name) for name in wanted]
@@ -116,7 +116,7 @@ def _over_rounds(sweep: Sweep, cells: list[Cell]) -> list[Line]:
 
 
 def _against(sweep: Sweep, columns: Columns, cells: list[Cell], x: str, after: int) -> list[Line]:
-    """A line per policy and choice of its other options, over the values of ``x``."""
+    """One line per policy and combination of its other options, over the values of ``x``."""
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(_label(cell, x), []).append(cell)
@@ -145,19 +145,19 @@ def _against(sweep: Sweep, columns: Columns, cells: list[Cell], x: str, after: i
 
 
 def _on_axis(value: Any) -> Any:
-    """A value of a grid as an axis takes it: a number or, for anything else, text."""
+    """A grid value for an axis: numbers as they are, anything else as text."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if number and math.isfinite(value) else show(value)
 
 
 def _label(cell: Cell, x: str) -> str:
-    """The policy in words, without the option that is on the axis."""
+    """The policy and its options as text, without the option on the axis."""
     grid = [name for name in cell.policy_grid if name not in (x, x.removeprefix("policy."))]
     return cell._replace(policy_grid=grid).setting
 
 
 def _check_apart(columns: Columns, panels: dict[str, list[Cell]], x: str) -> None:
-    """Refuse panels in which a line would have two values at the same place."""
+    """Refuse panels in which a line would have two values at the same x."""
     for cells in panels.values():
         places = [
             (_label(cell, x), "" if x == ROUND else show(columns.all[x](cell))) for cell in cells
@@ -168,5 +168,5 @@ def _check_apart(columns: Columns, panels: dict[str, list[Cell]], x: str) -> Non
                 for name in ("problem", *columns.of_problems)
                 if name != x and len({show(columns.all[name](cell)) for cell in cells}) > 1
             ]
-            expected = f"panels that also tell apart {' or '.join(apart)}"
+            expected = f"panels that also separate {' or '.join(apart)}"
             raise InvalidArgument("facet", "too few", expected)

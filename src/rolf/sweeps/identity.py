@@ -1,6 +1,6 @@
-"""What a result depends on, as a hash: the content of a cell, and the code that plays it.
+"""A hash of everything a result depends on: the content of a cell, and the code that plays it.
 
-Code is rolf's own, the versions of what it rests on, and the files of a user's policies and
+The code is rolf's own, the versions of its dependencies, and the files behind a user's policies and
 families: their module, and what that module imports from its own folder or package.
 """
 
@@ -19,12 +19,12 @@ from types import ModuleType
 from typing import Any
 
 from rolf.errors import InvalidArgument
-from rolf.kernel.cache import hash_sources, outside
+from rolf.kernel.folders import hash_sources, outside
 from rolf.parallel import sources
 from rolf.parallel.sources import INSTALLED
 from rolf.simulation.result import versions
 
-#: the parts of this package that numbers can depend on
+#: the parts of this package that can change results
 PARTS = (
     *("types.py", "kernel", "linalg.py", "theory.py", "augment.py", "checks.py", "arms"),
     *("estimators", "policies", "environments", "simulation", "sweeps/task.py"),
@@ -32,7 +32,7 @@ PARTS = (
 
 
 def plain(where: str, value: Any) -> Any:
-    """A value as JSON holds it."""
+    """A value as it comes back from JSON."""
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError, RecursionError) as error:
@@ -41,7 +41,7 @@ def plain(where: str, value: Any) -> Any:
 
 
 def alike(build: Any, value: Any) -> Any:
-    """Plain data in which 1.0 is 1, for what is rolf's and takes them for the same."""
+    """Plain data with 1.0 written as 1, for rolf's own classes, which treat them alike."""
     if outside(build.__module__):
         return value
     if isinstance(value, dict):
@@ -53,11 +53,12 @@ def alike(build: Any, value: Any) -> Any:
 
 
 def cell_key(content: dict[str, Any], builders: list[tuple[str, Any]]) -> str:
-    """The name of what a cell computes.
+    """The key of a cell: a hash of its content and its code.
 
     Args:
         content: the cell as plain data.
-        builders: what makes its problem and its policy, each with its name in errors.
+        builders: the classes or functions that build its problem and its policy, each with its
+            name for error messages.
     """
     modules = [hash_code(where, build) for where, build in builders]
     used = {"cell": content, "modules": modules, **_software()}
@@ -78,15 +79,15 @@ def hash_code(where: str, build: Any) -> str:
         return ""
     file = getattr(module, "__file__", None)
     if module is None or file is None:
-        expected = "something defined in a file: what is stored is known by its source"
+        expected = "a class or function defined in a file: results are stored by its source"
         raise InvalidArgument(where, build, expected)
     home = _home(module)
     files = _files(module, home)
     for path in sources.changed().values():
         if path.resolve() in files:
-            _refuse(where, build, f"{path.name} has changed since it was")
+            _refuse(where, build, f"{path.name} has changed since it was imported")
     if _superseded(build, module):
-        _refuse(where, build, f"{name} has been imported anew since this was")
+        _refuse(where, build, f"{name} has been reloaded since this was imported")
     digest = hashlib.sha256()
     for path in sorted(files):
         digest.update(path.relative_to(home).as_posix().encode())
@@ -95,12 +96,12 @@ def hash_code(where: str, build: Any) -> str:
 
 
 def _refuse(where: str, got: Any, reason: str) -> None:
-    expected = f"the code that is in its file now ({reason} imported: reload it, or restart Python)"
+    expected = f"the code now in its file ({reason}; reload it, or restart Python)"
     raise InvalidArgument(where, got, expected)
 
 
 def _superseded(build: Any, module: ModuleType) -> bool:
-    """Whether its module has another class or function of the same name: it has been reloaded."""
+    """Whether the module has been reloaded and now has another object under this name."""
     path = getattr(build, "__qualname__", "")
     try:
         found: Any = operator.attrgetter(path)(module)
@@ -111,16 +112,16 @@ def _superseded(build: Any, module: ModuleType) -> bool:
 
 
 def _home(module: ModuleType) -> Path:
-    """The folder of a module's package or, if it is a single file, the folder it lies in; among
-    installed packages, that file alone."""
+    """The folder of a module's package, or of a single-file module; for an installed single-file
+    module, the file itself."""
     top = sys.modules.get(module.__name__.partition(".")[0], module)
     file = Path(str(top.__file__ or module.__file__)).resolve()
     return file if file.parent.name in INSTALLED else file.parent
 
 
 def _files(module: ModuleType, home: Path) -> set[Path]:
-    """The files of a module, and of what it imports from its home, directly or not: what its
-    source imports anywhere, and the modules of all it holds."""
+    """The files of a module and of everything it imports from its home, directly or indirectly:
+    what its source imports anywhere, and the modules that define its attributes."""
     files: set[Path] = set()
     file = getattr(module, "__file__", None)
     waiting = [(module.__name__, Path(file).resolve())] if file else []
@@ -140,18 +141,18 @@ def _files(module: ModuleType, home: Path) -> set[Path]:
 
 
 def _imports(name: str, path: Path) -> Iterator[tuple[str, Path]]:
-    """The modules that a source imports, at the top or later, with the files that they would be
-    from if they lie beside it or in its package."""
+    """The modules a source file imports, at the top or later, with the files they would come from
+    if they are beside it or in its package."""
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     root = path.parents[min(len(package), len(path.parents) - 1)]
     try:
         nodes = list(ast.walk(ast.parse(path.read_bytes())))
-    except (SyntaxError, ValueError):  # never imported, then
+    except (SyntaxError, ValueError):  # it was never imported
         nodes = []
     for node in (None, *nodes):
         names = []
         if node is None:
-            names = [name]  # which imports its packages
+            names = [name]  # importing it imports its packages too
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -167,7 +168,7 @@ def _imports(name: str, path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _inside(path: Path, home: Path) -> bool:
-    """Whether a file lies in a folder, but not in an environment there."""
+    """Whether a file is in a folder, but not in a virtual environment inside it."""
     return path.is_relative_to(home) and not INSTALLED & {*path.relative_to(home).parts}
 
 

@@ -1,4 +1,4 @@
-"""What a sweep consists of: cells, each a policy with options on a problem with arguments."""
+"""The plan of a sweep: cells, each a policy with options on a problem with arguments."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from rolf.types import IntArray
 
 FORMAT = "rolf-sweep"
 VERSION = 1
-#: a task plays about this many rounds; a cell has about this many tasks at most, while none of
-#: them plays more runs than this
+#: a task plays about TASK_ROUNDS rounds, but at most MAX_BLOCK runs; a cell has at most about
+#: CELL_TASKS tasks
 TASK_ROUNDS, CELL_TASKS, MAX_BLOCK = 100_000, 1000, 100_000
 
 
 class Cell(NamedTuple):
     """One policy with its options on one problem with its arguments.
 
-    ``arguments`` and ``options`` are all that were given; the names of those that come from a
-    grid are in ``problem_grid`` and ``policy_grid``. ``key`` is a hash of all that the cell's
+    ``arguments`` and ``options`` hold everything that was set; ``problem_grid`` and
+    ``policy_grid`` name the ones that come from a grid. ``key`` is a hash of everything the cell's
     numbers depend on.
     """
 
@@ -36,22 +36,22 @@ class Cell(NamedTuple):
 
     @property
     def on(self) -> str:
-        """The problem in words: its name and what of it comes from a grid."""
+        """The problem as text: its name and its values from the grid."""
         return _titled(self.problem, self.arguments, self.problem_grid)
 
     @property
     def setting(self) -> str:
-        """The policy in words: its label and what of it comes from a grid."""
+        """The policy as text: its label and its values from the grid."""
         return _titled(self.policy, self.options, self.policy_grid)
 
     @property
     def words(self) -> str:
-        """Policy and problem in words."""
+        """Policy and problem as text."""
         return f"{self.setting} on {self.on}"
 
 
 class SweepPlan(NamedTuple):
-    """All cells of a sweep, and what they share."""
+    """All cells of a sweep, and the settings they share."""
 
     title: str
     rounds: int
@@ -79,7 +79,7 @@ class SweepPlan(NamedTuple):
 
 
 def plan_from_dict(source: str, data: Any) -> SweepPlan:
-    """What ``SweepPlan.to_dict`` gave; ``source`` names it in errors."""
+    """The inverse of ``SweepPlan.to_dict``; ``source`` names the data in errors."""
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
         raise RolfError(f"{source}: was not written by rolf sweep")
     if data.get("version") != VERSION:
@@ -98,5 +98,5 @@ def _titled(name: str, values: Mapping[str, Any], grid: list[str]) -> str:
 
 
 def show(value: Any) -> str:
-    """A value of a grid, in a title."""
+    """A grid value as text for a title."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""What a sweep has found, read from its files part by part: memory does not grow with the runs."""
+"""The results of a sweep, read from its files part by part: memory does not grow with the runs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from rolf.types import FloatArray, IntArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: numbers that are read at a time
+#: how many numbers are read at a time
 WINDOW = 1 << 20
-#: statistics are taken after at most so many rounds
+#: maximum number of rounds to take statistics after
 MOST_ROUNDS = 200
 
 
 class _Group(NamedTuple):
-    """All cells of a problem with its arguments, and how their settings stand."""
+    """All cells of one problem with its arguments, and how their settings compare."""
 
     cells: list[Cell]
     runs: int
@@ -77,15 +77,15 @@ class Sweep:
     def _windows(
         self, cell: Cell, seed: int, place: int | None = None, cells: int = 1
     ) -> Iterator[tuple[Any, FloatArray]]:
-        """Regret (runs, points) of consecutive runs, and which of them there are.
+        """Regret (runs, points) of consecutive runs, and which of those runs exist.
 
-        Where one part ends does not depend on the files, so neither do sums over parts.
+        The boundaries of parts do not depend on the files, so neither do sums over parts.
 
         Args:
-            cell: whose.
-            seed: of the runs.
-            place: of the only point that is wanted.
-            cells: that are read at the same time.
+            cell: the cell to read.
+            seed: the seed of the runs.
+            place: index of a single point to read; all points by default.
+            cells: number of cells being read at the same time.
         """
         blocks = [block for block in self._store.blocks(cell.key) if block.seed == seed]
         points = self.plan.kept_rounds.size
@@ -108,12 +108,12 @@ class Sweep:
     # --- statistics ---
 
     def statistics(self, cell: Cell, rounds: Sequence[int] | None = None) -> Statistics:
-        """Mean, spread, least, greatest and quantiles of a cell's runs.
+        """Mean, spread, minimum, maximum and quantiles of a cell's runs.
 
         Args:
             cell: one of ``cells``.
-            rounds: after which; they must be among those kept. By default all that are kept or,
-                if these are more than 200, 200 of them.
+            rounds: kept rounds to take statistics after. By default all kept rounds, or 200 of
+                them if there are more.
         """
         places = self._places(rounds)
         key = (cell.key, tuple(places))
@@ -139,11 +139,11 @@ class Sweep:
         found = np.flatnonzero(kept == round)
         if found.size == 0:
             few = first_few([str(each) for each in kept], 20)
-            raise InvalidArgument("round", round, f"a round at which regret was kept: {few}")
+            raise InvalidArgument("round", round, f"a round after which regret was kept: {few}")
         return int(found[0])
 
     def summary(self, round: int | None = None) -> ResultTable[dict[str, Any]]:
-        """A row per cell: regret after ``round`` rounds, by default after the last one kept."""
+        """One row per cell: regret after ``round`` rounds, by default the last kept round."""
         after = [int(self.plan.kept_rounds[self._place(round)])]
         rows = []
         for cell in self.cells:
@@ -152,7 +152,7 @@ class Sweep:
         return self._table(rows)
 
     def table(self) -> ResultTable[dict[str, Any]]:
-        """A row per cell and round kept (200 of them at most)."""
+        """One row per cell and kept round (at most 200 rounds)."""
         rows = [
             {**self._columns.row(cell), **numbers}
             for cell in self.cells
@@ -161,7 +161,7 @@ class Sweep:
         return self._table(rows)
 
     def _table(self, rows: list[dict[str, Any]]) -> ResultTable[dict[str, Any]]:
-        """Rows that begin with the columns of their cells."""
+        """Rows that start with the columns of their cells."""
         return ResultTable(rows, left=len(self._columns.all), note=self.progress)
 
     def to_dict(self) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class Sweep:
         return {**self.plan.to_dict(), "table": self.table().to_dicts()}
 
     def save(self, path: str | Path) -> Path:
-        """Write what ``to_dict`` gives as JSON (.json), or ``table()`` as CSV (.csv)."""
+        """Write ``to_dict()`` as JSON (.json), or ``table()`` as CSV (.csv)."""
         return save_result(self, path)
 
     # --- the best ---
@@ -177,12 +177,12 @@ class Sweep:
     def compare(
         self, round: int | None = None, *, level: float = 0.95
     ) -> ResultTable[dict[str, Any]]:
-        """How far every setting is behind the best on its problem, the best first.
+        """How far each setting is behind the best one on its problem, best first.
 
-        ``low`` and ``high`` bound how far it truly is behind the truly best one; with the
-        confidence ``level`` all bounds of the table hold at once. Settings that are ``tied``
-        cannot be told from the best. Differences are taken between the same runs; the intervals
-        are Student's, after Edwards and Hsu, with Bonferroni's correction.
+        ``low`` and ``high`` bound how far it truly is behind the truly best setting; all bounds in
+        the table hold at once with confidence ``level``. ``tied`` settings cannot be told from the
+        best. Differences are taken between the same runs; the intervals are Student's, after
+        Edwards and Hsu, with Bonferroni's correction.
         """
         rows = []
         for group in self._groups(round, level):
@@ -199,11 +199,11 @@ class Sweep:
         return self._table(rows)
 
     def best(self, round: int | None = None, *, level: float = 0.95) -> ResultTable[dict[str, Any]]:
-        """A row per problem: the best setting, and which others cannot be told from it.
+        """One row per problem: the best setting, and the settings that cannot be told from it.
 
-        ``high`` bounds how far it may be behind the truly best one; ``next`` is the best setting
-        that can be told from it, with the interval of how far that one is behind. Intervals as
-        in ``compare``. Without a run that all settings have played there is no best one.
+        ``high`` bounds how far it may be behind the truly best setting; ``next`` is the best
+        setting that can be told from it, with an interval for its distance. Intervals are as in
+        ``compare``. There is no best setting until all settings have played a run in common.
         """
         rows = []
         for group in self._groups(round, level):
@@ -240,7 +240,7 @@ class Sweep:
         return out
 
     def _paired(self, cells: list[Cell], place: int) -> RunMoments:
-        """RunMoments of the settings over the runs that all of them have."""
+        """Moments of the settings over the runs they all have."""
         moments = RunMoments(len(cells), products=True)
         for seed in self.plan.seeds:
             windows = (self._windows(cell, seed, place, len(cells)) for cell in cells)
@@ -266,15 +266,15 @@ class Sweep:
         """Regret over rounds, or after ``round`` rounds against a swept argument.
 
         Args:
-            path: where to write the picture; nowhere by default.
+            path: where to write the picture; by default it is not written.
             x: "round", or a column of ``summary()``: an argument of problems or an option of
-                policies. Policies without that option are level lines.
-            facet: columns with a panel for each of their values; by default all that
-                tells problems apart, except ``x``.
-            where: values of columns; only cells that have them are drawn.
-            round: after which regret is drawn; by default the last one kept.
-            title: above the picture; by default that of the configuration.
-            logarithmic: a logarithmic axis of regret.
+                policies. Policies without that option are horizontal lines.
+            facet: columns to draw one panel per value of; by default all columns in which problems
+                differ, except ``x``.
+            where: column values; only cells that match them are drawn.
+            round: the round after which regret is drawn; by default the last kept round.
+            title: title above the picture; by default the title of the configuration.
+            logarithmic: use a logarithmic axis for regret.
 
         Returns the figure.
         """
@@ -297,7 +297,7 @@ class Sweep:
 
     @property
     def progress(self) -> str:
-        """How many of its runs there are, of a sweep that is not finished; empty for others."""
+        """How many runs are done, for an unfinished sweep; empty for a finished one."""
         plan = self.plan
         runs = plan.runs * len(plan.seeds) * len(plan.cells)
         done = self._store.count(plan)
@@ -318,13 +318,13 @@ class Sweep:
 
 
 def load_sweep(folder: str | Path) -> Sweep:
-    """The sweep that was last run into a folder, as far as it got."""
+    """Load the sweep last run into a folder, finished or not."""
     require("pyarrow", "reading a sweep")
     return Sweep(folder, SweepStore(folder).read_plan())
 
 
 def _numbers(found: Statistics) -> Iterator[dict[str, Any]]:
-    """The statistics as columns, for each round."""
+    """The statistics as columns, one row per round."""
     shares = {"q10": 0.1, "q25": 0.25, "median": 0.5, "q75": 0.75, "q90": 0.9}
     columns: dict[str, Any] = {"round": found.rounds}
     if found.runs:

@@ -1,4 +1,4 @@
-"""Run a sweep: what is missing of its tasks, each stored as it finishes."""
+"""Run a sweep: play its missing tasks, and store each as it finishes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rolf.text import counted
 
 
 class Agenda(NamedTuple):
-    """What a sweep has to do: its plan, what plays in each cell, and which blocks are missing."""
+    """The work of a sweep: its plan, the players of each cell, and the missing blocks."""
 
     plan: SweepPlan
     players: list[Players]
@@ -29,7 +29,7 @@ class Agenda(NamedTuple):
 
     @property
     def runs(self) -> int:
-        """Of all cells and seeds."""
+        """Runs of all cells and seeds."""
         return len(self.plan.cells) * len(self.plan.seeds) * self.plan.runs
 
     @property
@@ -40,13 +40,11 @@ class Agenda(NamedTuple):
         done = self.runs - self.missing_runs
         cells, runs = counted(len(self.plan.cells), "cell"), counted(self.runs, "run")
         tasks = counted(len(self.missing), "task")
-        return (
-            f"{cells}, {runs}, of which {done} {'is' if done == 1 else 'are'} done; {tasks} to do"
-        )
+        return f"{cells}, {runs}, {done} done; {tasks} to do"
 
 
 def plan_sweep(config: str | Path | Mapping[str, Any], out: str | Path) -> Agenda:
-    """Check a configuration, and find out what of it the folder ``out`` lacks; plays nothing."""
+    """Check a configuration, and list what is missing in the folder ``out``; play nothing."""
     require("pyarrow", "a sweep")
     plan, players = read_config(config)
     return Agenda(plan, players, list(SweepStore(out).gaps(plan)))
@@ -65,13 +63,13 @@ def sweep(
 
     Args:
         config: the path of a TOML file, or a dict of the same form.
-        out: a folder, created if need be. What it holds already is not played again, unless
-            the configuration or the code that plays has changed.
+        out: a folder, created if needed. Runs it already holds are not played again unless the
+            configuration or the code has changed.
         backend: where tasks run: "local", on the cores of this machine; "dask"; or "ray".
-        address: of the Dask or Ray cluster.
-        jobs: how many tasks run at the same time; by default as many as there are cores.
-        progress: show a progress bar; by default on a terminal. A function is called with
-            a description of each task that has finished instead.
+        address: address of the Dask or Ray cluster.
+        jobs: number of tasks that run at the same time; by default the number of cores.
+        progress: show a progress bar, by default on a terminal; or a function, called with a
+            description of each finished task.
     """
     parallel.check_backend(backend, jobs, address)
     agenda, store = plan_sweep(config, out), SweepStore(out)
@@ -81,7 +79,7 @@ def sweep(
     store.write_plan(plan)
     for index in dict.fromkeys(index for index, _ in agenda.missing):
         entry, problem = agenda.players[index]
-        if entry.ours:  # compiled once, so that the workers of this machine find it
+        if entry.ours:  # compiled once, for all workers on this machine
             Runs([entry], problem, plan.seeds[0], points).prepare(0)
     used = versions()
     tasks = [

@@ -1,4 +1,4 @@
-"""Statistics of numbers that do not fit in memory: parts are added, and their order is fixed."""
+"""Statistics of numbers that do not fit in memory, added part by part in a fixed order."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from rolf.extras import require
 from rolf.types import FloatArray
 
-#: of the quantile sketches: quantiles of up to about so many runs are exact, and of more runs have
-#: a rank within 0.14% of the one asked for, with a confidence of 99%
+#: size of the quantile sketches: quantiles are exact up to about this many runs; beyond, their rank
+#: is within 0.14% of the requested one with 99% confidence
 SKETCH = 2048
 
 
 class RunMoments:
-    """Count, mean, and sums of squares around the mean; with ``products`` also of products.
+    """Count, mean, and sums of squares around the mean; with ``products``, of products too.
 
-    Parts are merged by the formula of Chan, Golub and LeVeque, which does not cancel.
+    Parts are merged by the formula of Chan, Golub and LeVeque, which avoids cancellation.
     """
 
     def __init__(self, size: int, *, products: bool = False) -> None:
@@ -44,12 +44,12 @@ class RunMoments:
 
     @property
     def variance(self) -> FloatArray:
-        """Or the covariance; zeros for one row."""
+        """The variance, or the covariance with ``products``; zeros for a single row."""
         return self.squares / max(self.count - 1, 1)
 
 
 class Statistics(NamedTuple):
-    """Regret of the runs of a cell, after some rounds: arrays with a number per round."""
+    """Regret of a cell's runs after some rounds: arrays with one number per round."""
 
     rounds: FloatArray
     runs: int
@@ -65,8 +65,7 @@ class Statistics(NamedTuple):
         return out
 
     def quantile(self, share: float) -> FloatArray:
-        """Of the runs, after each of the rounds: the smallest regret that ``share`` of the runs
-        do not exceed."""
+        """The smallest regret that a share ``share`` of the runs does not exceed, per round."""
         return np.array([sketch.get_quantile(share, True) for sketch in self.sketches])
 
 

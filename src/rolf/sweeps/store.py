@@ -1,10 +1,10 @@
-"""The files of a sweep: one for each finished task, whole or absent.
+"""The files of a sweep: one per finished task, complete or absent.
 
-``sweep.json`` in the folder is the latest plan; ``runs/CELL/SEED-FIRST-RUNS.parquet``, for the key
-of a cell, a seed, the first run and the number of runs, holds one row per run. A file is written
-under another name, forced to the disk and renamed, so that a killed process leaves either all of
-it or a leftover that nobody reads. Before the footer, where readers of Parquet do not look, it has
-a checksum of all its bytes: a damaged footer can end the whole process that reads it.
+``sweep.json`` is the latest plan; ``runs/CELL/SEED-FIRST-RUNS.parquet``, named after the key of a
+cell, a seed, the first run and the number of runs, holds one row per run. A file is written under
+a temporary name, synced to disk and renamed, so a killed process leaves either the complete file
+or a leftover that is never read. A checksum of all its bytes precedes the footer, where Parquet
+readers do not look: a damaged footer can crash the process that reads it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ FORMAT = "rolf-sweep-runs"
 PLAN = "sweep.json"
 NAME = re.compile(r"(\d+)-(\d+)-(\d+)\.parquet")
 PART = ".part"
-#: seconds after which nobody writes to a file of another name any more
+#: seconds after which a temporary file is taken for a leftover
 STALE = 600.0
 
 
 class Block(NamedTuple):
-    """Consecutive runs of a cell with a seed."""
+    """Consecutive runs of a cell with one seed."""
 
     seed: int
     first: int
@@ -70,7 +70,7 @@ class SweepStore:
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise RolfError(f"{self.folder}: is no folder of rolf sweep (no {PLAN})") from None
+            raise RolfError(f"{self.folder}: is not a folder of rolf sweep (no {PLAN})") from None
         except OSError as error:
             raise RolfError(f"{path}: cannot be read ({error.strerror})") from None
         except (ValueError, RecursionError) as error:
@@ -80,14 +80,14 @@ class SweepStore:
     # --- runs ---
 
     def blocks(self, key: str) -> list[Block]:
-        """The files of a cell, in the order of seeds and runs; not whether they can be read."""
+        """The files of a cell, sorted by seed and run; they may turn out to be damaged."""
         with suppress(FileNotFoundError, NotADirectoryError):
             names = (NAME.fullmatch(each.name) for each in os.scandir(self._cell(key)))
             return sorted(Block(*map(int, name.groups())) for name in names if name)
         return []
 
     def write(self, key: str, block: Block, regret: FloatArray) -> None:
-        """SweepStore the cumulative regret (runs, points) of a block."""
+        """Store the cumulative regret (runs, points) of a block."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -109,7 +109,7 @@ class SweepStore:
         self._write(self._cell(key) / block.name, _sealed(sink.getvalue()))
 
     def read(self, key: str, block: Block, points: int) -> FloatArray:
-        """The cumulative regret (runs, points) of a block; an error if its file is damaged."""
+        """Read the cumulative regret (runs, points) of a block; raise if its file is damaged."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -131,13 +131,13 @@ class SweepStore:
                 raise ValueError(f"{values.dtype}")
             return values
         except (pa.ArrowException, OSError, ValueError, KeyError, AttributeError) as error:
-            again = "rolf sweep with the same configuration computes it again"
+            again = "rolf sweep with the same configuration plays these runs again"
             raise RolfError(f"{path}: is damaged ({error}); {again}") from None
 
     def gaps(self, plan: SweepPlan) -> Iterator[tuple[int, Block]]:
-        """What is missing: indices of cells, and blocks of runs for which there is no file.
+        """The missing runs: indices of cells, and blocks of runs without a file.
 
-        Every file is read, so that one that is damaged counts as missing.
+        Every file is read, and a damaged one counts as missing.
         """
         points = plan.kept_rounds.size
         for index, cell in enumerate(plan.cells):
@@ -153,7 +153,7 @@ class SweepStore:
                         yield index, Block(seed, *each)
 
     def count(self, plan: SweepPlan) -> int:
-        """How many runs of a plan there are files for; not whether they can be read."""
+        """How many runs of a plan have a file, without checking that it can be read."""
         count = 0
         for cell in plan.cells:
             blocks = self.blocks(cell.key)
@@ -164,19 +164,19 @@ class SweepStore:
         return count
 
     def clean(self) -> None:
-        """Delete what killed processes have left."""
+        """Delete temporary files left by killed processes."""
         latest = time.time() - STALE
         for path in self.folder.rglob(f"*{PART}"):
-            with suppress(OSError):  # another sweep may clean at the same time
+            with suppress(OSError):  # another sweep may be cleaning too
                 if path.stat().st_mtime < latest:
                     path.unlink()
 
     def check(self) -> None:
-        """Create the folder if need be; raise if it cannot be written to."""
+        """Create the folder if needed; raise if it is not writable."""
         try:
             self._write(self.folder / f"check-{secrets.token_hex(4)}", b"", keep=False)
         except RolfError as error:
-            wanted = f"a folder to write to ({error.__cause__ or error})"
+            wanted = f"a writable folder ({error.__cause__ or error})"
             raise InvalidArgument("out", str(self.folder), wanted) from None
 
     # --- private ---
@@ -185,7 +185,7 @@ class SweepStore:
         return self.folder / "runs" / key
 
     def _write(self, target: Path, content: Any, *, keep: bool = True) -> None:
-        """Write a file so that it is whole or absent, whatever happens."""
+        """Write a file atomically: whatever happens, it is complete or absent."""
         part = target.with_name(f"{target.name}.{secrets.token_hex(8)}{PART}")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -196,41 +196,41 @@ class SweepStore:
                     os.fsync(file.fileno())
                 if keep:
                     part.replace(target)
-                    with suppress(PermissionError):  # a folder to write to, but not to read
+                    with suppress(PermissionError):  # the folder is writable but not readable
                         sync_folder(target.parent)
             finally:
                 part.unlink(missing_ok=True)
         except OSError as error:
             reason = error.strerror or str(error)
-            kept = "what is finished is kept, and the same call goes on from there"
+            kept = "finished runs are kept, and the same call resumes from there"
             raise RolfError(f"{target}: cannot be written ({reason}); {kept}") from error
 
 
 def _sealed(file: Any) -> bytes:
-    """A Parquet file with a checksum of it before its footer."""
+    """A Parquet file with its checksum inserted before the footer."""
     content = memoryview(file)
     start = _footer(content)
     return b"".join([content[:start], hashlib.sha256(content).digest(), content[start:]])
 
 
 def _check_seal(file: bytes) -> None:
-    """Raise if a file is not what ``_sealed`` gave."""
+    """Raise if a file's checksum is wrong."""
     content = memoryview(file)
     start = _footer(content)
     seal = max(start - hashlib.sha256().digest_size, 0)
     checksum = hashlib.sha256(content[:seal])
     checksum.update(content[start:])
     if content[seal:start] != checksum.digest():
-        raise ValueError("its checksum is another")
+        raise ValueError("wrong checksum")
 
 
 def _footer(content: memoryview) -> int:
-    """Where the footer of a Parquet file begins: its length is before the last four bytes."""
+    """Where the footer of a Parquet file starts; its length precedes the last four bytes."""
     return max(len(content) - 8 - int.from_bytes(content[-8:-4], "little"), 0)
 
 
 def _uncovered(blocks: list[Block], runs: int) -> Iterator[tuple[int, int]]:
-    """The ranges of runs, up to ``runs``, that no block holds; blocks may overlap."""
+    """The ranges of runs below ``runs`` that are in no block; blocks may overlap."""
     done = 0
     for block in sorted(blocks, key=lambda block: block.first):
         if min(block.first, runs) > done:
@@ -241,7 +241,7 @@ def _uncovered(blocks: list[Block], runs: int) -> Iterator[tuple[int, int]]:
 
 
 def _split(first: int, stop: int, size: int) -> Iterator[tuple[int, int]]:
-    """A range in parts that end at multiples of ``size``: the first run and the number of each."""
+    """Split a range at multiples of ``size``: first run and number of runs of each part."""
     while first < stop:
         end = min(stop, (first // size + 1) * size)
         yield first, end - first

@@ -1,4 +1,4 @@
-"""The columns of a sweep's tables, which depend on what is swept."""
+"""The columns of a sweep's tables, which depend on the swept arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from rolf.errors import InvalidArgument
 from rolf.sweeps.plan import Cell, show
 
-#: columns that every table may have
+#: columns any table may have
 COMMON = {
     *("problem", "policy", "round", "runs", "mean", "std", "stderr", "min", "max"),
     *("q10", "q25", "median", "q75", "q90", "behind", "low", "high", "tied", "best", "next"),
@@ -16,9 +16,10 @@ COMMON = {
 
 
 class Columns:
-    """What is swept, as columns: arguments of problems, then options of policies.
+    """The swept arguments as columns: arguments of problems, then options of policies.
 
-    A name that both have, or that a table has anyway, is ``problem.name`` or ``policy.name``.
+    A name that occurs in both, or that is in ``COMMON``, becomes ``problem.name`` or
+    ``policy.name``.
     """
 
     def __init__(self, cells: Sequence[Cell]) -> None:
@@ -44,7 +45,7 @@ class Columns:
         return {name: read(cell) for name, read in self.all.items()}
 
     def has(self, name: str, cell: Cell) -> bool:
-        """Whether a cell was given a value, be it None."""
+        """Whether a cell sets this argument, even to None."""
         read = self.all[name]
         return not isinstance(read, _Reader) or read.name in read.values(cell)
 
@@ -54,7 +55,7 @@ class Columns:
         return str(name)
 
     def matches(self, cell: Cell, where: dict[str, Any]) -> bool:
-        """Whether a cell has these values; they may be given as text."""
+        """Whether a cell has these values; text matches the value it shows."""
         return all(_matches(self.all[name](cell), wanted) for name, wanted in where.items())
 
 
@@ -68,7 +69,7 @@ def _matches(value: Any, wanted: Any) -> bool:
 
 
 class _Reader:
-    """Reads one of the ``arguments`` of a cell's problem, or of the ``options`` of its policy."""
+    """Reads one of the ``arguments`` of a cell's problem, or one of its policy's ``options``."""
 
     def __init__(self, field: str, name: str) -> None:
         self.field, self.name = field, name

@@ -1,4 +1,4 @@
-"""One task of a sweep, as a worker plays it: some consecutive runs of a cell."""
+"""One task of a sweep, played by a worker: consecutive runs of a cell."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _versions = functools.cache(versions)
 
 
 class Task(NamedTuple):
-    """Runs ``first`` to ``first + runs - 1`` of a policy on a problem, the cell in words, and the
-    versions of the software that its key names."""
+    """Runs ``first`` to ``first + runs - 1`` of a policy on a problem, the cell as text, and the
+    software versions that are part of its key."""
 
     entry: Entry
     problem: Any
@@ -37,7 +37,7 @@ def play_task(task: Task) -> FloatArray:
     if (here := _versions()) != task.versions:
         names = [name for name in here if here[name] != task.versions.get(name)]
         got = ", ".join(f"{name} {here[name]}, not {task.versions.get(name)}" for name in names)
-        raise RolfError(f"a worker has other versions than the caller: {got}")
+        raise RolfError(f"versions differ between a worker and the caller: {got}")
     regret = np.empty((task.runs, task.points.size))
     runs = Runs([task.entry], task.problem, task.seed, task.points)
     for row in range(task.runs):
@@ -47,7 +47,7 @@ def play_task(task: Task) -> FloatArray:
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             raise RolfError(
-                f"{task.cell} (seed {task.seed}, run {run}) has failed: "
+                f"{task.cell} (seed {task.seed}, run {run}) failed: "
                 f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
             ) from error
     return regret

@@ -1,7 +1,7 @@
 """Numbers and dates as people write them: "1.234,50 €", "45%", "15.03.2024".
 
-How a number or a date is meant often shows only in the column it stands in, so that is what
-decides: the decimal mark, or the order of day and month, that fits most of its cells.
+A single cell is often ambiguous, so the column decides: it gets the decimal mark, or the order of
+day and month, that fits most of its cells.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ import numpy as np
 
 from rolf.types import FloatArray
 
-#: text in the place of a missing number or date, in lower case
+#: how people write a missing number or date, in lower case
 BLANKS = {
     *("", "-", "--", "\u2013", "\u2014", "?", ".", "na", "n/a", "nan", "nat", "null", "none"),
     *("#n/a", "#na", "#nv", "#null!", "#div/0!", "#value!", "#wert!", "#ref!", "#bezug!"),
     *("k.a.", "k. a.", "n.v.", "n. v.", "n.a.", "n. a.", "<na>"),
 }
-#: text in the place of a missing category: anything else may be meant
+#: the same for a missing category; any other text may be a category
 BLANK_TEXTS = {"", "#n/a", "#nv", "<na>"}
 TRUTHS = {"true": 1.0, "false": 0.0, "wahr": 1.0, "falsch": 0.0}
 PERCENT = "%"
-#: characters of a number; beyond that a pattern may take very long to fail
+#: the longest text that is tried as a number: patterns may take very long to fail on longer ones
 LONGEST = 100
 
-#: blanks, minus signs and apostrophes that look like those of a keyboard
+#: typographic blanks, minus signs and apostrophes, to what a keyboard has
 _PLAIN = str.maketrans("\u00a0\u2009\u202f\u2212\u2019", "   -'")
 _UNIT = r"%|[€$£¥]|EUR|USD|GBP|CHF|JPY"
 _AMOUNT = re.compile(rf"([-+]?)\s*({_UNIT})?\s*([-+]?[\d.,].*?|inf|infinity)\s*({_UNIT})?", re.I)
-#: by decimal mark; thousands are set apart by the other mark, blanks or apostrophes
+#: numbers by decimal mark; the other mark, blanks or apostrophes may separate thousands
 _NUMBER = {
     mark: re.compile(
         rf"[-+]?(?=\{mark}?\d)(\d+|[1-9]\d{{0,2}}([{other}' ]\d{{3}})+)?(\{mark}\d*)?"
@@ -58,7 +58,7 @@ def is_blank(value: Any, blanks: Iterable[str] = ("",)) -> bool:
 
 
 def as_text(value: Any) -> str:
-    """A cell as a category; beside missing cells, pandas makes 10 a 10.0."""
+    """A cell as a category. Pandas turns 10 into 10.0 where cells are missing; this undoes it."""
     whole = isinstance(value, float) and value.is_integer()
     return str(int(value)) if whole else str(value).strip()
 
@@ -91,7 +91,7 @@ def _amount(text: str) -> tuple[str, str] | None:
 
 
 def decimal_mark(texts: Sequence[str], usual: str) -> str:
-    """The decimal mark that fits most of these digits, or the usual one if both fit as many."""
+    """The decimal mark that fits most of these digits; the usual one on a tie."""
     point, comma = (
         sum(_NUMBER[mark].fullmatch(each) is not None for each in texts) for mark in ".,"
     )
@@ -101,13 +101,13 @@ def decimal_mark(texts: Sequence[str], usual: str) -> str:
 
 
 def ambiguous(digits: str) -> bool:
-    """Whether digits are another number with the other decimal mark."""
+    """Whether these digits are a number under either decimal mark."""
     marks = re.search(r"[.,]", digits) is not None
     return marks and all(each.fullmatch(digits) for each in _NUMBER.values())
 
 
 def number(digits: str, mark: str) -> float:
-    """The number that digits stand for; not a number if they do not fit the decimal mark."""
+    """The number that digits stand for; NaN if they do not fit the decimal mark."""
     if digits.lstrip("+-").lower() in ("inf", "infinity"):
         return math.inf
     if _NUMBER[mark].fullmatch(digits) is None:
@@ -117,7 +117,7 @@ def number(digits: str, mark: str) -> float:
 
 
 def typed_number(value: Any) -> float | None:
-    """A number that came as one, not as text."""
+    """A cell that is a number already, as a float; None for text and everything else."""
     if isinstance(value, bool | int | float | np.number | np.bool | Decimal):
         try:
             return float(value)
@@ -127,7 +127,7 @@ def typed_number(value: Any) -> float | None:
 
 
 def written_numbers(values: Sequence[Any]) -> FloatArray:
-    """Numbers with a decimal point or, if more of them fit it, a decimal comma."""
+    """Numbers from text, with a decimal point or, if that fits more of them, a decimal comma."""
     amounts = [None if value is None else amount(value) for value in values]
     digits = [each[0] for each in amounts if each is not None]
     mark = decimal_mark(digits, ".")
@@ -148,13 +148,13 @@ def looks_like_date(value: Any) -> bool:
 
 
 def _parts(text: str) -> tuple[int, int, int] | None:
-    """The three numbers of a date, if one of them can be a year: the first or the last."""
+    """Day, month and year of a date, if the first or the last number can be the year."""
     match = _DATE.fullmatch(text)
     if match is None:
         return None
     first, second, third = match[1], match[3], match[4]
     if len(first) == 4 and len(third) <= 2:
-        return int(third), int(second), int(first)  # a year in front: month and day follow
+        return int(third), int(second), int(first)  # year first, so month and day follow
     if len(first) > 2 or len(third) not in (2, 4):
         return None
     year = int(third) + (0 if len(third) == 4 else 2000 if int(third) < 69 else 1900)
@@ -162,7 +162,7 @@ def _parts(text: str) -> tuple[int, int, int] | None:
 
 
 def day_order(values: Sequence[Any], usual: str) -> tuple[str, bool]:
-    """Which of day and month comes first in a column, and whether that is only a guess."""
+    """Whether day or month comes first in a column, and whether that is only a guess."""
     day_first = month_first = undecided = 0
     for value in values:
         match = _DATE.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -181,7 +181,7 @@ def day_order(values: Sequence[Any], usual: str) -> tuple[str, bool]:
 
 
 def moment(value: Any, order: str) -> datetime | None:
-    """The moment that a cell stands for, without a time zone (UTC if it has one)."""
+    """The date and time in a cell, without a time zone (converted to UTC if it has one)."""
     try:
         if isinstance(value, str):
             value = _written_moment(value.strip(), order)
@@ -216,25 +216,25 @@ def days_between(start: datetime, end: datetime) -> float:
 
 @dataclass(frozen=True)
 class ColumnCells:
-    """The cells of a column, and what each of them may be: looked at once.
+    """The cells of a column, and what each may be; every cell is examined once.
 
-    What comes as numbers with decimals is an array, in which those that are missing are NaN; then
-    only ``cells``, ``missing`` and ``present`` say anything.
+    A column of floats stays an array, NaN where a number is missing; only ``cells``, ``missing``
+    and ``present`` are filled in then.
 
     Attributes:
         cells: as they came.
-        missing: positions of the cells in the place of a missing number or date.
+        missing: positions of the cells without a number or date.
         present: the other cells.
-        texts: every cell as a category; None where it is missing.
-        empty: whether a cell is missing even as a name.
-        distinct: how many different texts there are.
-        unique: whether no two cells are the same text, but for blanks around it.
-        truths, dates, numbers: how many present cells may be such.
+        texts: every cell as a category; None where missing.
+        empty: whether any cell cannot even be a name.
+        distinct: number of different texts.
+        unique: whether all cells differ as text, ignoring surrounding blanks.
+        truths, dates, numbers: how many present cells can be read as one.
         decimals: how many cells are numbers with decimals.
-        amounts: digits and unit of present cells that are numbers as text; else None.
+        amounts: digits and unit of each present cell that is a number as text; None otherwise.
         values: the number of each present cell by the decimal mark; NaN where it is not a number.
-        mark: the decimal mark that fits more of the digits; None if both fit as many.
-        ambiguous: the first digits that are another number with the other decimal mark.
+        mark: the decimal mark that fits more of the digits; None on a tie.
+        ambiguous: the first digits that are a number under either decimal mark.
     """
 
     cells: Sequence[Any]
@@ -255,12 +255,12 @@ class ColumnCells:
 
 
 def columns_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, ColumnCells]:
-    """The columns of a table, looked at."""
+    """The columns of a table, with what their cells may be."""
     return {name: column_cells(cells) for name, cells in columns.items()}
 
 
 def column_cells(cells: Sequence[Any]) -> ColumnCells:
-    """A column, looked at."""
+    """A column, with what its cells may be."""
     if isinstance(cells, np.ndarray):
         gaps = np.isnan(cells)
         return ColumnCells(cells, np.flatnonzero(gaps).tolist(), cells[~gaps])
@@ -301,7 +301,7 @@ def column_cells(cells: Sequence[Any]) -> ColumnCells:
 
 
 def category_texts(cells: Sequence[Any]) -> list[str | None]:
-    """Cells as categories; None where one is missing."""
+    """Cells as categories; None where missing."""
     return [None if is_blank(cell, BLANK_TEXTS) else as_text(cell) for cell in cells]
 
 
@@ -311,7 +311,7 @@ def _is_truth(cell: Any) -> bool:
 
 
 def _is_decimal(cell: Any) -> bool:
-    """Whether a cell is a number with decimals."""
+    """Whether a cell is a floating-point number."""
     if isinstance(cell, str):
         return _amount(cell) is not None and re.search(r"\d[.,]\d", cell) is not None
     return isinstance(cell, float)

@@ -1,4 +1,4 @@
-"""CSV files as spreadsheets write them: their separator, their encoding, and their cells."""
+"""CSV files as spreadsheets write them: separator, encoding and cells."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-#: files that are unpacked while they are read
+#: compressed files, unpacked while they are read
 PACKED = (".gz", ".bz2", ".zst", ".lz4")
-#: how much of a file its separator is decided by, in bytes
+#: bytes from which the separator is detected
 SAMPLE = 1 << 16
-#: how much of a file is looked at at a time, in bytes
+#: bytes examined at a time
 BLOCK = 1 << 22
-#: bytes that stand for nothing in Windows' form of Latin-1
+#: bytes without a character in Windows-1252
 NOT_WINDOWS = b"\x81\x8d\x8f\x90\x9d"
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -38,7 +38,7 @@ class Dialect(NamedTuple):
     encoding: str = "utf-8-sig"
     separator: str = ","
     mark: str = "."  # the decimal mark of most numbers
-    first_line: int = 0  # one line says "sep=;" in files for Excel
+    first_line: int = 0  # 1 if Excel's "sep=;" comes first
 
 
 class Cells(NamedTuple):
@@ -47,15 +47,19 @@ class Cells(NamedTuple):
     dialect: Dialect
     header: list[str]
     rows: list[list[str]]
-    numbers: list[int]  # of the rows, as a spreadsheet shows them: the header is row 1
+    numbers: list[int]  # row numbers as in a spreadsheet, where the header is row 1
     ragged: list[tuple[int, int]]  # rows with more or fewer cells than the header, and how many
 
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked if its name says that it is packed."""
+    """The bytes of a file, unpacked if its name ends like a compressed file's."""
     if path.suffix.lower() not in PACKED:
-        with path.open("rb") as file:
+        try:
+            file = path.open("rb")
+        except ValueError as error:  # a null byte, or characters that file names cannot have
+            raise RolfError(f"{str(path)!r}: is not a path ({error})") from None
+        with file:
             yield file
         return
     import pyarrow as pa
@@ -67,8 +71,8 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 def find_dialect(start: bytes, encoding: str) -> Dialect:
     """The dialect of a file from its first bytes.
 
-    The separator is one that the header has: the one that cuts most rows into as many cells as
-    the header, and of several the one that cuts them into the most.
+    Of the separators in the header, it takes the one that gives most rows as many cells as the
+    header; on a tie, the one that gives the most cells.
     """
     text = start[:SAMPLE].decode(encoding, "replace")
     if stated := re.match(r"sep=(.)\r?\n", text):
@@ -89,14 +93,14 @@ def find_dialect(start: bytes, encoding: str) -> Dialect:
 
 
 def _mark(text: str, separator: str) -> str:
-    """The decimal mark of most numbers that are cells of their own."""
+    """The decimal mark of most cells that are numbers."""
     cut = re.escape(separator)
     marks = Counter(re.findall(rf"(?:{cut}|^)[-+]?\d+([.,])\d+(?={cut}|\r?$)", text, re.MULTILINE))
     return "," if separator != "," and marks[","] > marks["."] else "."
 
 
 def read_cells(path: Path) -> Cells:
-    """The cells of a file as text; rows in which nothing stands are left out."""
+    """The cells of a file as text, without empty rows."""
     rows, numbers, ragged = [], [], []
     try:
         dialect, data = _examine(path, keep=True)
@@ -123,13 +127,13 @@ def read_cells(path: Path) -> Cells:
 def dialect_of(path: Path) -> Dialect:
     """The dialect of a CSV file.
 
-    One that is too large is refused, also one that only becomes so when it is unpacked.
+    A file that is too large, packed or unpacked, is refused.
     """
     return _examine(path, keep=False)[0]
 
 
 def _examine(path: Path, *, keep: bool) -> tuple[Dialect, bytes]:
-    """The dialect of a file and, to be kept, its bytes."""
+    """The dialect of a file, and its bytes if they are to be kept."""
     size = lines = columns = 0
     start, kept, decoder = b"", [], codecs.getincrementaldecoder("utf-8")()
     utf8 = windows = True
@@ -145,7 +149,7 @@ def _examine(path: Path, *, keep: bool) -> tuple[Dialect, bytes]:
             utf8 = utf8 and _fits(decoder, block)
             windows = windows and block.translate(None, NOT_WINDOWS) == block
             if b"\0" in block and not start.startswith(UTF16):
-                raise RolfError(f"{path}: is neither CSV nor Parquet (it is no text)")
+                raise RolfError(f"{path}: is neither CSV nor Parquet (not a text file)")
             if keep:
                 kept.append(block)
     if start.startswith(UTF16):

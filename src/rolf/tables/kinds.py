@@ -1,7 +1,7 @@
 """The kinds of columns that a table of arms may have.
 
-Every kind is a class: its fields are what is kept with an experiment, ``apply`` turns cells into
-columns of numbers, and ``words`` says in a line what that does.
+Each kind is a class: experiments store its fields, ``apply`` turns cells into columns of numbers,
+and ``words`` describes the result in a line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rolf.tables.raw import Report
 from rolf.text import counted, listed
 from rolf.types import FloatArray
 
-#: the categories of cells that are missing, and of those that have no column of their own
+#: the categories of missing cells, and of values without a column of their own
 MISSING, OTHER = "missing", "other"
 
 Columns = dict[str, FloatArray]
@@ -35,7 +35,7 @@ class Column:
     name: str
 
     def apply(self, column: ColumnCells, report: Report, known: Collection[str] | None) -> Columns:
-        """The columns of numbers; ``known`` are those of the experiment, None for a new one."""
+        """The columns of numbers; ``known`` are the experiment's columns, None for a new one."""
         raise NotImplementedError
 
     def words(self, known: Collection[str]) -> str:
@@ -51,9 +51,9 @@ class Quantity(Column):
     """A column of numbers.
 
     Args:
-        fill: stands in for a number that is missing, the median of the first table; None if
-            missing numbers are refused.
-        missing: how many numbers the first table lacks. If it lacks any, a column marks them.
+        fill: replaces missing numbers, the median of the first table; None if missing numbers are
+            refused.
+        missing: how many numbers are missing from the first table. If any, a column marks them.
     """
 
     wanted: ClassVar[str] = "a number in every row"
@@ -65,7 +65,7 @@ class Quantity(Column):
         raise NotImplementedError
 
     def fitted(self, column: ColumnCells, refuse: bool) -> Quantity:
-        """The same column with what stands in for its missing cells."""
+        """This column with a replacement for its missing cells."""
         values = np.array(self.values(column))
         good = values[np.isfinite(values)]
         fill = None if refuse or not good.size else float(np.median(good))
@@ -112,7 +112,7 @@ class Number(Quantity):
     """Numbers, perhaps with a unit. Percentages become shares: 45% is 0.45.
 
     Args:
-        mark: the decimal mark, where the cells of a table leave it open.
+        mark: the decimal mark, where a table's cells do not decide it.
         unit: of the numbers.
     """
 
@@ -158,7 +158,7 @@ class Date(Quantity):
     """Dates, as days since the earliest one.
 
     Args:
-        order: which of day and month comes first where the cells of a table leave it open.
+        order: whether day or month comes first, where a table's cells do not decide it.
         origin: the day that counts as 0.
     """
 
@@ -216,9 +216,9 @@ class Category(Column):
     """Text: one column of zeros and ones per category, without those that follow from others.
 
     Args:
-        categories: those with a column, or that follow from the others.
-        rare: those that are put together as "other".
-        missing: how many cells of the first table are empty; they are a category.
+        categories: those with a column of their own, and those implied by the others.
+        rare: those grouped as "other".
+        missing: how many cells of the first table are empty; they form a category.
         refuse: whether empty cells are refused.
     """
 
@@ -230,7 +230,7 @@ class Category(Column):
 
     @property
     def slots(self) -> list[str]:
-        """All categories that columns stand for."""
+        """All categories, including "other"."""
         more = [MISSING] * (self.missing > 0) + [OTHER] * bool(self.rare)
         return list(dict.fromkeys([*self.categories, *more]))
 
@@ -275,13 +275,13 @@ class Category(Column):
             text += f"; {self.missing} missing"
         base = [slot for slot in self.slots if f"{self.name}={slot}" not in known]
         if base:
-            text += f"; without a column, as it follows from others: {listed(base)}"
+            text += f"; implied by the others: {listed(base)}"
         return text
 
 
 @dataclass(frozen=True)
 class LeftOut(Column):
-    """A column that is no feature."""
+    """A column that is not used as a feature."""
 
     kind: ClassVar[str] = "left out"
     reason: str = ""
@@ -299,7 +299,7 @@ class LeftOut(Column):
 def fit_columns(
     columns: Sequence[Column], table: Mapping[str, ColumnCells], refuse: bool
 ) -> list[Column]:
-    """The columns of a first table, each with what stands in for its missing cells."""
+    """The columns of a first table, each with a replacement for its missing cells."""
     return [
         each.fitted(table[each.name], refuse) if isinstance(each, Quantity) else each
         for each in columns

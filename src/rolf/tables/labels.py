@@ -14,13 +14,13 @@ from rolf.types import IntArray
 
 
 class Coder:
-    """A column of names as positions in a list of distinct names, which stays the same list from
-    batch to batch as long as it can."""
+    """A column of names as positions in a list of distinct names, shared by batches where
+    possible."""
 
     def __init__(self) -> None:
         self._dictionary: Any = None
         self._labels: list[str] = []
-        self._nameless = False  # whether one of the names is empty
+        self._nameless = False  # whether a name is empty
 
     def __call__(self, batch: Batch, column: str) -> tuple[IntArray, list[str]]:
         import pyarrow as pa
@@ -28,7 +28,7 @@ class Coder:
         cells = batch.rows.column(column)
         if isinstance(cells, pa.ChunkedArray):
             cells = cells.combine_chunks()
-        if isinstance(cells, pa.ChunkedArray):  # as older versions leave it
+        if isinstance(cells, pa.ChunkedArray):  # older versions leave it chunked
             cells = pa.concat_arrays(cells.chunks)
         if cells.null_count:
             _refuse_empty(batch, column, ~cells.is_valid().to_numpy(False))
@@ -45,7 +45,7 @@ class Coder:
 
 
 def _refuse_empty(batch: Batch, column: str, empty: Any) -> None:
-    """Raise if there are cells without a name; the rows of the first such file are listed."""
+    """Raise if cells have no name, and list the rows of the first file with such cells."""
     rows = [batch.where(row) for row in np.flatnonzero(empty).tolist()]
     if rows:
         path = rows[0][0]
@@ -61,7 +61,7 @@ class Lookup:
         self._known = {str(label): position for position, label in enumerate(known)}
         self._labels: list[str] | None = None
         self._table = np.zeros(0, dtype=np.int64)
-        self.complete = True  # whether all labels of the last call are known
+        self.complete = True  # whether the last call knew all labels
 
     def __call__(self, codes: IntArray, labels: list[str]) -> IntArray:
         if labels is not self._labels:

@@ -1,7 +1,7 @@
-"""How much of a table is read at most, and what is said of files that cannot be read.
+"""Limits on the size of tables, and errors for files that cannot be read.
 
-A small file can be written so that it fills the memory once it is read. So what it will take is
-estimated before, and counted while it is read.
+A small file can be crafted to fill the memory when read, so its size in memory is estimated
+beforehand and counted while reading.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from rolf.errors import InvalidArgument, RolfError
 
 #: the largest table that is read
 MAX_ROWS, MAX_COLUMNS = 20_000_000, 100_000
-#: what a table may take in memory: this much, or, as a log of ten million decisions takes more,
-#: this many times the size of its file; but never more than the largest
+#: what a table may take in memory: FREE_BYTES, or TIMES_FILE times the size of its file (a log of
+#: ten million decisions needs more), but at most MAX_BYTES
 FREE_BYTES, TIMES_FILE, MAX_BYTES = 100_000_000, 100, 16_000_000_000
 
 
 @contextmanager
 def table_errors(path: str | Path) -> Iterator[None]:
-    """Say of which file it is that it is no table, or cannot be read."""
+    """Name the file in errors: it is not a table, or cannot be read."""
     import pyarrow as pa
 
     try:
@@ -34,7 +34,7 @@ def table_errors(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def reading_errors(path: Path) -> Iterator[None]:
-    """Say of which file it is that it cannot be read."""
+    """Name the file in errors: it cannot be read."""
     try:
         yield
     except OSError as error:
@@ -42,12 +42,12 @@ def reading_errors(path: Path) -> Iterator[None]:
 
 
 def unreadable(path: Path, error: OSError) -> RolfError:
-    """What to say of a file that the system cannot read."""
+    """The error for a file that the system cannot read."""
     return RolfError(f"{path}: cannot be read ({error.strerror or error})")
 
 
 def _allowance(path: str | Path) -> int:
-    """How many bytes the table of a file may take."""
+    """How many bytes a file's table may take in memory."""
     return min(MAX_BYTES, max(FREE_BYTES, TIMES_FILE * os.path.getsize(path)))
 
 
@@ -61,7 +61,7 @@ def check_size(path: str | Path, rows: int, columns: int) -> None:
 
 
 def check_bytes(path: str | Path, count: int) -> None:
-    """Raise if rows take more memory than those of a file of this size may."""
+    """Raise if rows take more memory than a file of this size may."""
     if count > _allowance(path):
         wanted = f"a table of at most {_allowance(path):,} bytes, for a file of this size"
         raise InvalidArgument(str(path), f"{count:,} bytes or more", wanted)

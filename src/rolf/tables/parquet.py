@@ -1,4 +1,4 @@
-"""Parquet files: what they say of themselves, and a whole table of one."""
+"""Parquet files: checking their metadata, and reading a whole table."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PARQUET = (".parquet", ".pq")
-#: rows that are read at a time
+#: rows read at a time
 BATCH = 1 << 16
-#: rows that are worked on at a time, so few that a column of them stays close to the processor
+#: rows processed at a time, few enough that a column of them stays in the processor's cache
 SLICE = 1 << 16
 
 
@@ -35,10 +35,10 @@ def read_parquet(path: str | Path, text: Sequence[str] = ()) -> pa.Table:
 
 
 def _read(path: Path) -> pa.Table:
-    """A Parquet file, row by row until it is too large.
+    """Read a Parquet file piece by piece, and stop if it gets too large.
 
-    Text is read as it is stored, as numbers of the entries of a dictionary: a single long entry
-    may stand in every row.
+    Text is read as dictionary codes, as it is stored: a single long entry may be repeated in every
+    row.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -60,7 +60,7 @@ def _read(path: Path) -> pa.Table:
 
 
 def _without_dictionaries(rows: Any) -> Any:
-    """Rows with text in the place of numbers of texts."""
+    """Rows with text instead of dictionary codes."""
     import pyarrow as pa
 
     for i, field in enumerate(rows.schema):
@@ -80,7 +80,7 @@ def _as_text(table: pa.Table, text: Sequence[str]) -> pa.Table:
 
 
 def check_parquet(path: str | Path) -> None:
-    """Raise if a Parquet file says that its table is too large to be read."""
+    """Raise if the metadata of a Parquet file say that its table is too large to read."""
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
@@ -95,14 +95,14 @@ def _check_metadata(path: str | Path, metadata: Any) -> None:
 
 
 def check_row_groups(path: str | Path, metadata: Any) -> None:
-    """Raise if a Parquet file says that it cannot even be read one row group at a time."""
+    """Raise if the metadata of a Parquet file say that even one row group is too large."""
     check_size(path, 0, metadata.num_columns)
     for group in range(metadata.num_row_groups):
         check_bytes(path, _group_size(metadata.row_group(group))[0])
 
 
 def _group_size(group: Any) -> tuple[int, int]:
-    """Bytes of a row group as it is stored, once it is unpacked, and the number of its cells."""
+    """Bytes of an unpacked row group in its stored encoding, and its number of cells."""
     columns = [group.column(i) for i in range(group.num_columns)]
     stored = sum(column.total_uncompressed_size for column in columns)
     return stored, sum(column.num_values for column in columns)
@@ -119,7 +119,7 @@ def check_kinds(path: str | Path, schema: Any) -> None:
 
 
 def is_text(kind: Any) -> bool:
-    """Whether a type of PyArrow's is that of text."""
+    """Whether a PyArrow type is text."""
     import pyarrow as pa
 
     types = pa.types
@@ -132,7 +132,7 @@ def is_text(kind: Any) -> bool:
 
 
 def _decoded_size(column: Any) -> int:
-    """Bytes that a column takes once the entries of its dictionary stand in its rows."""
+    """Bytes that a column takes with its dictionary entries written out row by row."""
     import pyarrow as pa
     from pyarrow import compute
 

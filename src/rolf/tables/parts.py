@@ -1,8 +1,8 @@
 """Tables in files that may be larger than memory: Parquet files, and folders of them.
 
-A table is a sequence of parts, most of them one row group of one file. A part is a name for its
-rows: reading it is a task of its own, in any process that can reach the file. CSV is read as a
-whole, and is one part.
+A table is a sequence of parts, usually one row group of one file each. A part only refers to its
+rows, so any process that can reach the file can read it, as a task. A CSV file is read whole, as
+one part.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from rolf.types import FloatArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: a part of at most so many rows is sorted where it has to be
+#: the most rows of a part that are sorted in memory
 MAX_SORTED = MAX_ROWS
-#: bytes of a column that are read ahead
+#: bytes of a column to read ahead
 BUFFER = 1 << 20
-#: numbers that are read at a time, at most
+#: the most numbers read at a time
 CELLS = 1 << 22
 
 
 class Piece(NamedTuple):
-    """A row group of a Parquet file; ``first`` is the place of its first row in the file."""
+    """A row group of a Parquet file; ``first`` is the index of its first row in the file."""
 
     path: str
     group: int
@@ -51,49 +51,48 @@ class Piece(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Some rows: for each the file it is from, and its place there, from 0."""
+    """Some rows; for each, its file and its place in it, from 0."""
 
     paths: tuple[str, ...]
-    files: Any  # (n,): which of the paths; None if there is only one
-    places: Any  # (n,): a range, or an array
-    rows: Any  # a RecordBatch or a Table of PyArrow's
+    files: Any  # (n,): index into paths; None if there is only one
+    places: Any  # (n,): a range or an array
+    rows: Any  # a pyarrow RecordBatch or Table
 
     @property
     def size(self) -> int:
         return len(self.places)
 
     def where(self, row: int) -> tuple[str, int]:
-        """The file of a row and its number as people count: from 1, and in CSV the header is
-        row 1."""
+        """The file of a row, and its number there: from 1; the header of a CSV file is row 1."""
         path = self.paths[0 if self.files is None else int(self.files[row])]
         return path, int(self.places[row]) + (1 if is_parquet(path) else 2)
 
     def slice(self, start: int, stop: int) -> Batch:
-        """Only the rows from one to another."""
+        """The rows from ``start`` to ``stop``."""
         files = None if self.files is None else self.files[start:stop]
         rows = self.rows.slice(start, stop - start)
         return Batch(self.paths, files, self.places[start:stop], rows)
 
     def filter(self, mask: Any) -> Batch:
-        """Only some rows; ``mask`` is an array of PyArrow's."""
+        """The rows selected by ``mask``, a PyArrow array."""
         kept = mask.to_numpy(zero_copy_only=False)
         files = None if self.files is None else self.files[kept]
         return Batch(self.paths, files, np.asarray(self.places)[kept], self.rows.filter(mask))
 
 
 class TablePart(NamedTuple):
-    """Row groups that are read together, sorted by a column if one is named."""
+    """Row groups to read together, sorted by a column if one is named."""
 
     pieces: tuple[Piece, ...]
     order: str | None = None
-    held: Any = None  # the whole table of a CSV file
+    held: Any = None  # the whole table, for a CSV file
 
     @property
     def rows(self) -> int:
         return sum(piece.rows for piece in self.pieces)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """Its rows, some at a time, with these columns; text of Parquet as dictionaries."""
+        """These columns of its rows, batch by batch; text in Parquet stays dictionary-encoded."""
         wanted = list(dict.fromkeys([*columns, *([self.order] if self.order else [])]))
         if self.held is not None:
             path = self.pieces[0].path
@@ -109,12 +108,12 @@ class TablePart(NamedTuple):
 
 
 class Stream:
-    """A table in a file or a folder; opening it reads what the files say of themselves.
+    """A table in a file or a folder. Opening it reads only the files' metadata.
 
     Attributes:
         path: of the file or folder.
-        names: of the columns of all files.
-        metadata: what the first file says besides.
+        names: the columns of all files together.
+        metadata: key-value metadata of the first file.
     """
 
     def __init__(self, path: str | Path, text: Sequence[str] = ()) -> None:
@@ -143,7 +142,7 @@ class Stream:
 
     @cached_property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         if self._table is not None:
             return int(self._table.num_rows)
         return sum(footer.num_rows for footer in self._footers)
@@ -162,10 +161,9 @@ class Stream:
                 raise InvalidArgument(f"{path}: columns", got, wanted)
 
     def parts(self, order: str | None = None) -> list[TablePart]:
-        """The parts, so that their rows follow each other in the order of a column, if one is
-        named, or else in that of the files.
+        """The parts, in the order of a column if one is named, else in the order of the files.
 
-        Where the values of row groups overlap, these are one part, which is sorted in memory.
+        Row groups whose values overlap become one part, which is sorted in memory.
         """
         if order is not None:
             self._check_order(order)
@@ -194,7 +192,7 @@ class Stream:
         return [self._sortable(chain, order) for chain in chains]
 
     def nulls(self, part: TablePart, column: str) -> int | None:
-        """How many cells of a column are empty, if the files say so."""
+        """How many cells of a column are empty; None if the files do not say."""
         if part.held is not None:
             return int(part.held.column(column).null_count)
         counts = [self._statistics(piece, column) for piece in part.pieces]
@@ -213,8 +211,7 @@ class Stream:
         return out
 
     def _check_order(self, order: str) -> None:
-        """Raise if a file has neither numbers nor times in a column: text would be sorted by its
-        letters, and 10 before 9."""
+        """Raise unless a column holds numbers or times in every file: as text, 10 precedes 9."""
         import pyarrow as pa
 
         kinds = {self.path: self._kinds[order]} if self._table is not None else {}
@@ -236,7 +233,7 @@ class Stream:
         return part
 
     def _statistics(self, piece: Piece, column: str) -> Any:
-        """What a file says of the values of a column in a row group; None if it says nothing."""
+        """A row group's statistics for a column; None if the file has none."""
         footer = self._footers[self._places[piece.path]]
         return footer.row_group(piece.group).column(footer.schema.names.index(column)).statistics
 
@@ -245,10 +242,10 @@ class Stream:
         return {str(path): place for place, path in enumerate(self._files)}
 
     def _span(self, piece: Piece, column: str) -> tuple[Any, Any] | None:
-        """The smallest and the largest value of a column in a row group, without empty cells."""
+        """The smallest and the largest value of a column in a row group, ignoring empty cells."""
         stated = self._statistics(piece, column)
         exact = stated is not None and stated.has_min_max and stated.null_count == 0
-        if exact and not isinstance(stated.min, bytes | str):  # which may have been shortened
+        if exact and not isinstance(stated.min, bytes | str):  # these may be truncated
             return stated.min, stated.max
         from pyarrow import compute
 
@@ -266,7 +263,7 @@ class Stream:
 
 
 def numbers(batch: Batch, name: str, *, optional: bool = False) -> FloatArray:
-    """A column as numbers; an error names the first cell that is none, and all such rows.
+    """A column as numbers. An error shows the first cell that is not one, and lists all such rows.
 
     With ``optional``, cells may be empty; they become NaN.
     """
@@ -279,7 +276,7 @@ def numbers(batch: Batch, name: str, *, optional: bool = False) -> FloatArray:
         values = written_numbers(column.to_pylist())
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum()
-    if np.isfinite(total):  # as it is, as a rule, if all of them are
+    if np.isfinite(total):  # usually all are finite, and nothing has to be done
         return np.asarray(values, dtype=np.float64)
     bad_rows = np.flatnonzero(~np.isfinite(values))
     if optional:
@@ -300,7 +297,7 @@ def numbers(batch: Batch, name: str, *, optional: bool = False) -> FloatArray:
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """The Parquet files of a folder and of those in it, ``part-2`` before ``part-10``."""
+    """The Parquet files of a folder and its subfolders, ``part-2`` before ``part-10``."""
     files = [
         path
         for path in folder.rglob("*")
@@ -314,12 +311,12 @@ def parquet_files(folder: Path) -> list[Path]:
 
 
 def _natural(text: str) -> list[tuple[str, int]]:
-    """By which text is sorted as people do: numbers in it by their size."""
+    """A sort key that compares numbers within text by their size."""
     return [(words, int(number or 0)) for words, number in re.findall(r"([^0-9]*)([0-9]*)", text)]
 
 
 def _footer(path: Path) -> Any:
-    """What a Parquet file says of itself, checked."""
+    """The metadata of a Parquet file, checked."""
     from pyarrow import parquet
 
     with table_errors(path), parquet.ParquetFile(path) as file:
@@ -330,7 +327,7 @@ def _footer(path: Path) -> Any:
 
 
 def _piece_batches(piece: Piece, columns: Sequence[str]) -> Iterator[Batch]:
-    """The rows of a row group, some at a time; text as numbers of the entries of a dictionary."""
+    """The rows of a row group, batch by batch; text as dictionary codes."""
     from pyarrow import parquet
 
     with table_errors(piece.path):
@@ -360,7 +357,7 @@ def _piece_batches(piece: Piece, columns: Sequence[str]) -> Iterator[Batch]:
 
 
 def _in_order(batches: Iterable[Batch], order: str) -> Iterator[Batch]:
-    """Batches whose rows are in the order of a column, or else an error."""
+    """Pass batches on, and raise if their rows are not in the order of a column."""
     last: Any = None
     for batch in batches:
         column = batch.rows.column(order)
@@ -376,7 +373,7 @@ def _in_order(batches: Iterable[Batch], order: str) -> Iterator[Batch]:
 
 
 def _sorted(batches: list[Batch], order: str) -> Batch:
-    """All rows in the order of a column; those that are equal in it stay as they are."""
+    """All rows sorted by a column; the sort is stable."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -386,7 +383,7 @@ def _sorted(batches: list[Batch], order: str) -> Batch:
     tables = [each.rows for each in batches]
     if isinstance(tables[0], pa.RecordBatch):
         tables = [pa.Table.from_batches([each]) for each in tables]
-        try:  # files may hold the same as whole numbers and as others, or empty columns
+        try:  # files may differ in types: integers here, floats or nothing there
             together = pa.concat_tables(tables, promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             got, expected = f"other types ({error})", f"those of {paths[0]}: their rows are mixed"

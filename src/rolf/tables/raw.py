@@ -1,4 +1,4 @@
-"""Tables before their columns are understood: from files, from DataFrames and from rows."""
+"""Tables before their columns are interpreted: from files, DataFrames and rows."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from rolf.tables.csv import Cells, read_cells
 from rolf.tables.parquet import PARQUET, read_parquet
 from rolf.text import listed
 
-KEY_COLUMNS = ("arm", "item_id", "id")  # that name the arms
-UNNAMED_INDEX = ("", "Unnamed: 0", "__index_level_0__")  # pandas' names for one in a file
+KEY_COLUMNS = ("arm", "item_id", "id")  # these name the arms
+UNNAMED_INDEX = ("", "Unnamed: 0", "__index_level_0__")  # what pandas calls it in a file
 FRAME = "features"  # the name of a DataFrame in messages
 #: names of columns that hold ids
 ID = re.compile(r"(^|[\W_])(id|sku|ean|gtin|asin|isbn|upc|uuid|guid|nr|code)\W*$|nummer$", re.I)
 CAMEL_ID = re.compile(r"[a-z](Id|ID|Nr)$")
 #: a first column with fewer different cells than this does not name the arms
 MOSTLY = 0.8
-#: types of cells that are none
+#: types that cannot be a cell
 NESTED = (bytes, list, tuple, dict, set, np.ndarray)
-#: cells that a message shows
+#: the most cells a message shows
 MAX_SHOWN = 50
 
 
@@ -37,7 +37,7 @@ class Report:
     """What is wrong with a table, and what the user should know about how it was read."""
 
     source: str
-    rows: Sequence[int]  # the numbers of the rows, as the user sees them
+    rows: Sequence[int]  # row numbers as the user sees them
     labels: Sequence[Any]
     problems: list[InvalidArgument] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Report:
         self.problems.append(InvalidArgument(f"{self.source}: {column}", got, wanted))
 
     def wrong_cells(self, column: str, cells: Mapping[int, Any], wanted: str) -> None:
-        """Cells of a column, by their positions, that it must not have."""
+        """Report cells, by position, that a column must not have."""
         rows: dict[str, list[int]] = {}
         for i, cell in cells.items():
             value = cell.item() if isinstance(cell, np.generic) else cell
@@ -73,7 +73,7 @@ class Report:
         return f"row {rows[0]}" if len(rows) == 1 else f"rows {listed(rows, MAX_SHOWN)}"
 
     def check(self) -> None:
-        """Raise one error for all problems."""
+        """Raise one error for all problems, if there are any."""
         if len(self.problems) == 1:
             raise self.problems[0]
         if self.problems:
@@ -82,20 +82,20 @@ class Report:
 
 @dataclass(frozen=True)
 class RawTable:
-    """The columns of a table, before it is known what kind each is, and what names its rows."""
+    """The columns of a table and the names of its rows, before the kind of each column is known."""
 
     columns: dict[str, ColumnCells]  # without the one that names the arms
     key: str | None  # the column that names the arms; None for the index
     labels: list[Any]
     report: Report
-    ids: Collection[str] = ()  # columns that hold a different name per arm
-    categorical: Collection[str] = ()  # columns whose type says that they are categories
+    ids: Collection[str] = ()  # columns with a different name per arm
+    categorical: Collection[str] = ()  # columns of a categorical type
     separator: str = ""  # of the file
 
 
 @dataclass(frozen=True)
 class TableSource:
-    """A table as it was read, once, before it is known what names its rows."""
+    """A table as it was read, before it is known which column names its rows."""
 
     name: str
     columns: dict[str, ColumnCells]
@@ -105,12 +105,12 @@ class TableSource:
     categorical: Collection[str] = ()
     cells: Cells | None = None
     notes: tuple[str, ...] = ()
-    typed: bool = False  # whether a number can be told from text, as in JSON
+    typed: bool = False  # whether numbers and text differ, as in JSON
 
 
 def read_source(source: Any) -> TableSource:
-    """The table of a file, a DataFrame of pandas or polars, or a list of rows, each a dict by
-    column; one that was read already stays as it is."""
+    """The table of a file, a pandas or polars DataFrame, or a list of rows, each a dict by column.
+    A table that was read before is returned unchanged."""
     if isinstance(source, TableSource):
         return source
     if isinstance(source, str | Path):
@@ -125,12 +125,13 @@ def read_source(source: Any) -> TableSource:
 def read_raw(
     source: Any, key: str | None = None, features: Collection[str] | None = None
 ) -> RawTable:
-    """The table of a source that names arms.
+    """The table of a source, with its arms named.
 
     Args:
-        source: whatever ``read_source`` takes.
-        key: the column that named the arms before, if it is there.
-        features: the columns of an existing table, which name no arms; None for a new table.
+        source: anything that ``read_source`` takes.
+        key: the column that named the arms before; used if the table has it.
+        features: the columns of an existing table, none of which names the arms; None for a new
+            table.
     """
     table = read_source(source)
     chosen = key if key in table.columns else _key(table, features)
@@ -164,7 +165,7 @@ def read_raw(
 
 
 def _label(cell: Any, typed: bool) -> Any:
-    """The name of an arm; numbers are names where they can be told from text."""
+    """The name of an arm; a number stays a number where the source has types."""
     if isinstance(cell, str):
         return cell if cell.strip() else ""
     if cell is None or (isinstance(cell, float | np.floating) and np.isnan(cell)):
@@ -189,7 +190,7 @@ def _file(path: Path) -> TableSource:
     if path.suffix.lower() in PARQUET:
         table = read_parquet(path)
         if binary := [each.name for each in table.schema if "binary" in str(each.type)]:
-            table = read_parquet(path, binary)  # as text, or refused
+            table = read_parquet(path, binary)  # binary columns as text, or refused
         index = (table.schema.pandas_metadata or {}).get("index_columns", [])
         named = [name for name in index if name in table.column_names]
         check_columns(str(path), table.column_names)
@@ -200,9 +201,8 @@ def _file(path: Path) -> TableSource:
     cells = read_cells(path)
     if not cells.header:
         raise RolfError(f"{path}: is neither CSV nor Parquet (the file is empty)")
-    notes: tuple[str, ...] = ()
-    if cells.dialect.encoding in ("cp1252", "latin-1"):
-        notes = (f"{path}: is not UTF-8; read as Latin-1, in the form that Windows writes",)
+    encoding = {"cp1252": "Windows-1252", "latin-1": "Latin-1"}.get(cells.dialect.encoding)
+    notes = (f"{path}: not UTF-8; read as {encoding}",) if encoding else ()
     by_column = list(zip(*cells.rows, strict=True)) or [()] * len(cells.header)
     kept = [
         (name, list(values))
@@ -215,7 +215,7 @@ def _file(path: Path) -> TableSource:
 
 
 def _cells(column: Any) -> Sequence[Any]:
-    """The cells of a column of Parquet."""
+    """The cells of a Parquet column."""
     from pyarrow import types
 
     decimal = types.is_floating(column.type)
@@ -227,12 +227,12 @@ def _cells(column: Any) -> Sequence[Any]:
 
 
 def is_frame(features: Any) -> bool:
-    """Whether it is a DataFrame, of pandas or polars."""
+    """Whether this is a pandas or polars DataFrame."""
     return all(hasattr(features, name) for name in ("to_numpy", "columns", "dtypes"))
 
 
 def frame_columns(frame: Any, places: Iterable[int] | None = None) -> dict[str, Sequence[Any]]:
-    """The cells of a DataFrame, or of some of its columns, as in a ``RawTable``."""
+    """The cells of a DataFrame, or of some of its columns, as a ``RawTable`` holds them."""
     names = [str(name) for name in frame.columns]
     check_columns(FRAME, names)
     chosen = range(len(names)) if places is None else places
@@ -268,7 +268,7 @@ def _frame(frame: Any) -> TableSource:
 
 
 def _records(rows: list[dict[str, Any]]) -> TableSource:
-    """Rows by column, as JSON has them; a column that a row does not have is empty there."""
+    """Rows of dicts, as in JSON, by column; a cell is empty where a row lacks the column."""
     names = dict.fromkeys(name for row in rows for name in row)
     columns: dict[str, Sequence[Any]] = {name: [row.get(name) for row in rows] for name in names}
     numbers = range(len(rows))
@@ -290,7 +290,7 @@ def _key(table: TableSource, features: Collection[str] | None) -> str | None:
         return keys[0]
     candidates = [name for name in (table.index_column, *names) if name in names]
     for name in candidates:
-        # an unnamed index of numbers only counts the rows
+        # an unnamed index of numbers merely counts the rows
         if name not in UNNAMED_INDEX or amount(table.columns[name].cells[0]) is None:
             first = name
             break
@@ -303,13 +303,13 @@ def _key(table: TableSource, features: Collection[str] | None) -> str | None:
 
 
 def named_by_column(columns: dict[str, Sequence[Any]]) -> bool:
-    """Whether a column of a DataFrame names the arms if its index only counts."""
+    """Whether a column of a DataFrame names the arms if its index merely counts rows."""
     source = TableSource(FRAME, columns_of(columns), ())
     return any(name in KEY_COLUMNS for name in columns) or bool(_ids(source, columns, None))
 
 
 def _ids(table: TableSource, names: Iterable[str], features: Collection[str] | None) -> list[str]:
-    """Columns that hold ids, those that are called so first."""
+    """Columns of ids; those whose name says so come first."""
     if features is not None:
         return []
     ids = [name for name in names if is_id(name, table.columns[name])]
@@ -317,20 +317,20 @@ def _ids(table: TableSource, names: Iterable[str], features: Collection[str] | N
 
 
 def _may_name(column: ColumnCells) -> bool:
-    """Whether cells are names: mostly different, and not numbers with decimals."""
+    """Whether cells can be names: mostly different, and not numbers with decimals."""
     if isinstance(column.cells, np.ndarray):
         return False
     return column.distinct >= MOSTLY * len(column.cells) and column.decimals < len(column.cells)
 
 
 def may_be_id(name: str) -> bool:
-    """Whether a column is called as columns of ids are."""
+    """Whether a column's name is typical of ids."""
     return ID.search(name) is not None or CAMEL_ID.search(name) is not None
 
 
 def is_id(name: str, column: ColumnCells) -> bool:
-    """Whether a column holds ids: a different text per arm, or different whole numbers under a
-    name such as SKU."""
+    """Whether a column holds ids: a different text per arm, or different whole numbers under a name
+    such as SKU."""
     if isinstance(column.cells, np.ndarray) or column.empty or not column.unique:
         return False
     if may_be_id(name):

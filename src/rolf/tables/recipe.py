@@ -1,6 +1,6 @@
-"""What was done to each column of a table, so that later rows are read the same way.
+"""How each column of a table was read, so that later rows are read the same way.
 
-A recipe is found from the first table, and kept with the experiment.
+A recipe is fitted to the first table and stored with the experiment.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from rolf.tables.kinds import (
 )
 from rolf.tables.raw import RawTable, Report
 
-#: of more categories than this, those of a single arm, which say no more than its name, are put
-#: together
+#: beyond this many categories, those of a single arm are grouped: they say no more than its name
 MANY_CATEGORIES = 12
 #: the share of cells that must look like numbers, or dates, for the column to hold them
 MOST = 0.8
@@ -40,14 +39,14 @@ MOST = 0.8
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a table of arms is read: what names the arms, and every column's kind."""
+    """How a table of arms is read: which column names the arms, and the kind of every other."""
 
     key: str | None  # the column that names the arms; None for the index of a DataFrame
     columns: tuple[Column, ...]
 
     @classmethod
     def fit(cls, raw: RawTable, *, refuse: bool) -> Recipe:
-        """The recipe for a first table; ``refuse`` missing cells, or fill them in."""
+        """The recipe for a first table; missing cells are refused or filled in."""
         usual = _usual_mark(raw)
         fit = _Fit(raw.report, refuse, usual, "dmy" if usual == "," else "mdy")
         columns = [
@@ -58,9 +57,9 @@ class Recipe:
 
     @classmethod
     def of_columns(cls, columns: Sequence[str]) -> Recipe:
-        """The recipe of a table that was made of numbers, and of zeros and ones.
+        """The recipe of a table that already consists of numbers, among them zeros and ones.
 
-        The columns ``kind=red`` and ``kind=blue`` stand for the text in a column ``kind``.
+        Columns ``kind=red`` and ``kind=blue`` are read as the text in a column ``kind``.
         """
         texts: dict[str, list[str]] = {}
         for column in columns:
@@ -77,11 +76,11 @@ class Recipe:
         return [column.name for column in self.columns]
 
     def apply(self, raw: RawTable, known: Sequence[str] | None = None) -> Columns:
-        """The columns of numbers of a table, which may also have them as they are.
+        """The columns of numbers of a table, which may also contain these columns themselves.
 
         Args:
             raw: the table; its report gets problems and notes.
-            known: the columns of an existing table, of which all are needed; None for a new one.
+            known: the columns of an existing table, all of which are needed; None for a new one.
         """
         out = apply_columns(self.columns, raw.columns, raw.report, known)
         if known is None:
@@ -95,7 +94,7 @@ class Recipe:
         return out
 
     def describe(self, known: Collection[str]) -> dict[str, str]:
-        """What was done to each of the user's columns, in words."""
+        """How each of the user's columns was read, in words."""
         words = {} if self.key is None else {self.key: "names of the arms"}
         return words | {column.name: column.words(known) for column in self.columns}
 
@@ -107,7 +106,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, data: Any, source: str = "recipe") -> Recipe:
-        """The recipe that was kept; raises unless it is one, whoever wrote it."""
+        """A stored recipe; raises if the data are not one."""
         good = isinstance(data, dict) and isinstance(data.get("columns"), list)
         if not good or not isinstance(data.get("key"), str | None):
             raise InvalidArgument(source, data, "what was done to each column")
@@ -151,7 +150,7 @@ def _is_day(value: Any) -> bool:
     return isinstance(value, str) and parsing.moment(value, "dmy") is not None
 
 
-#: what the fields of columns hold
+#: checks of the fields of columns
 FIELDS: dict[str, Callable[[Any], bool]] = {
     "name": _is_text,
     "fill": _is_fill,
@@ -171,8 +170,8 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
 
 
 def _usual_mark(raw: RawTable) -> str:
-    """The decimal mark of most columns that show one, or else the one that goes with the
-    separator of the file."""
+    """The decimal mark of most columns that show one, else the one that goes with the file's
+    separator."""
     votes = Counter[str]()
     for column in raw.columns.values():
         written = sum(each is not None for each in column.amounts)
@@ -185,7 +184,7 @@ def _usual_mark(raw: RawTable) -> str:
 
 @dataclass(frozen=True)
 class _Fit:
-    """Finds out what kind each column of a first table is."""
+    """Decides the kind of each column of a first table."""
 
     report: Report
     refuse: bool  # missing cells
@@ -195,13 +194,13 @@ class _Fit:
     def column(self, name: str, column: ColumnCells, id: bool, categorical: bool) -> Column:
         count = len(column.present)
         if count == 0:
-            return self._left_out(name, "all its cells are empty")
+            return self._left_out(name, "all cells are empty")
         if isinstance(column.cells, np.ndarray):
             return self._number(name, column)
         if column.truths == count:
             return Flag(name)
         if id:
-            return self._left_out(name, "it is different for every arm, as an id is")
+            return self._left_out(name, "different for every arm, like an id")
         if categorical:
             return self._category(name, column)
         if column.dates >= MOST * count:
@@ -213,7 +212,7 @@ class _Fit:
         return self._category(name, column)
 
     def _left_out(self, name: str, reason: str) -> LeftOut:
-        self.report.note(name, f"left out, as {reason}")
+        self.report.note(name, f"left out: {reason}")
         return LeftOut(name, reason)
 
     def _number(self, name: str, column: ColumnCells) -> Column:
@@ -252,12 +251,12 @@ class _Fit:
             return self._left_out(name, f"each of its {len(counts)} categories has a single arm")
         if rare:
             count = f"{len(counts)} categories for {len(column.cells)} arms"
-            text = f"{count}; the {len(rare)} of a single arm are put together as {OTHER}"
+            text = f"{count}; the {len(rare)} of a single arm are grouped as {OTHER}"
             self.report.note(name, text)
         return Category(name, tuple(kept), tuple(rare), missing, self.refuse)
 
     def _doubt(self, name: str, column: ColumnCells, mostly_numbers: bool) -> None:
-        """Say which cell is why a column with numbers in it is read as text."""
+        """Note which cell makes a column with numbers be read as text."""
         cells = column.cells
         odd = next(
             i

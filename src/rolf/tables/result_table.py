@@ -1,4 +1,4 @@
-"""The table of a result: one row per policy, arm or cell, for people and for other programs."""
+"""The table of a result: one row per policy, arm or cell, for people and programs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Row = TypeVar("Row")
 
 
 class ResultTable(Sequence[Row]):
-    """Rows of a result, each a dict or a dataclass; prints readably.
+    """The rows of a result; prints readably.
 
     Args:
-        rows: of the table.
-        left: how many columns, from the first, are flush left.
+        rows: dicts or dataclasses.
+        left: how many columns are flush left, from the first.
         note: a line below the table.
-        columns: names of the columns, for a table that may have no rows.
+        columns: names of the columns; needed if there may be no rows.
     """
 
     def __init__(

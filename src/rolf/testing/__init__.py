@@ -1,4 +1,4 @@
-"""Checks that hold for every policy, and for every storage, for your own tests.
+"""Checks that hold for every policy and every storage, for use in your own tests.
 
     import rolf.testing
 

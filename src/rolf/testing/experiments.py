@@ -1,4 +1,4 @@
-"""Experiments as the tests of every store make and play them."""
+"""Create and play experiments in tests of stores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _numbers = itertools.count()
 
 
 def new_name() -> str:
-    """A name that no other experiment of this process has."""
+    """A name that is unique in this process."""
     return f"experiment {next(_numbers)}"
 
 
@@ -41,7 +41,7 @@ def round_features(experiment: Experiment) -> dict[str, Any]:
 
 
 def accepted_reward(experiment: Experiment, reward: float) -> float:
-    """The nearest reward that the policy accepts."""
+    """The nearest reward the policy accepts."""
     return float(np.clip(reward, *experiment.synced.replica.policy.reward_range))
 
 
@@ -51,7 +51,7 @@ def decision_row(number: int) -> Row:
 
 
 def play(experiment: Experiment, rounds: int, seed: int = 0) -> list[Any]:
-    """Ask and tell for some rounds; returns the arms that were chosen."""
+    """Ask and tell for some rounds; return the chosen arms."""
     rng = np.random.default_rng(seed)
     arms = []
     for _ in range(rounds):
@@ -63,23 +63,23 @@ def play(experiment: Experiment, rounds: int, seed: int = 0) -> list[Any]:
 
 
 def rows_of(experiment: Experiment) -> list[Row]:
-    """All rows of the log, in their order."""
+    """All rows of the log, in order."""
     return [Row(*row) for row in log_rows(experiment.synced.store, experiment.record)]
 
 
 def roster_of(experiment: Experiment) -> Roster:
-    """The arms as of now, and which of them are active."""
+    """The current roster."""
     with experiment.current(defaults=False) as replica:
         return replica.roster
 
 
 def current_state(experiment: Experiment) -> Snapshot:
-    """The state of an experiment in this process, to the last bit."""
+    """The state of an experiment in this process, bit for bit."""
     return dump(experiment.synced.sync())
 
 
 def folded_state(experiment: Experiment, upto: int | None = None) -> Snapshot:
-    """The state that follows from the log in its canonical order, to the last bit."""
+    """The state from folding the log in its canonical order, bit for bit."""
     rows = list(log_rows(experiment.synced.store, experiment.record, 0, upto))
     replica = Replica(experiment.record, corrections=earlier_corrections(rows))
     replica.apply(rows)

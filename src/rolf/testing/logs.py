@@ -1,4 +1,4 @@
-"""What every store promises about logs and their copies; part of ``StorageContract``."""
+"""Tests of logs and their copies for every store; part of ``StorageContract``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import rolf
 from rolf.errors import DifferentExperiment, InvalidArgument, UnknownExperiment
-from rolf.experiments.database import list_experiments, open_experiment
+from rolf.experiments.database import Database, open_experiment
 from rolf.experiments.storage.contract import PART, import_name
 from rolf.experiments.storage.rows import (
     CORRECTION,
@@ -31,7 +31,7 @@ from rolf.testing.experiments import (
 
 
 class LogContract:
-    """Rows in order, each place once; a subclass of StorageContract defines the fixture ``url``."""
+    """Rows in order, each place taken once; subclasses define the fixture ``url``."""
 
     # --- logs ---
 
@@ -42,7 +42,7 @@ class LogContract:
         assert store.append(id, rows[:2]) == 2
         assert store.append(id, rows[1:]) is None  # the number of the first is taken
         assert store.append(id, [rows[2], rows[2]]) is None
-        assert store.append(id, rows[2:], after=1) is None  # there is a row that it does not know
+        assert store.append(id, rows[2:], after=1) is None  # there is a row after row 1
         assert store.append(id, rows[2:], after=2) == 3
         store.settle()
         expected = [row._replace(seq=seq) for seq, row in enumerate(rows, 1)]
@@ -175,7 +175,7 @@ class LogContract:
             rolf.connect(url).restore(tmp_path / "all.db", ["three"])
         with pytest.raises(UnknownExperiment, match="'three'"):
             rolf.connect(url).backup(tmp_path / "three.db", ["three"])
-        assert list_experiments(url) == ["one", "two"]
+        assert Database(url).names() == ["one", "two"]
         assert sorted(each.name for each in tmp_path.iterdir() if "-" not in each.name) == [
             "all.db",
             "one.db",

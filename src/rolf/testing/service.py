@@ -1,4 +1,4 @@
-"""A real ``rolf serve`` in a process of its own, for tests of its clients."""
+"""A real ``rolf serve`` in a separate process, for tests of clients."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pathlib import Path
 from rolf.experiments.storage.urls import connect
 from rolf.service.auth import new_key
 
-#: the command line, of the rolf that is imported here
+#: runs the command line of the rolf imported here
 COMMAND = "from rolf.cli import main; main()"
 
 
 class RunningService:
-    """A service on this machine, with a database; ``key`` may do everything.
+    """A service on this machine with a database; ``key`` has all permissions.
 
     Use it in a ``with`` statement, or call ``stop``.
     """
@@ -35,7 +35,7 @@ class RunningService:
         self.start()
 
     def start(self) -> None:
-        """Start the process, and wait until it answers."""
+        """Start the process and wait until it answers."""
         self.launch()
         self.wait()
 
@@ -67,12 +67,12 @@ class RunningService:
                 return False
 
     def kill(self) -> None:
-        """End the process at once, as a crash does."""
+        """Kill the process, as in a crash."""
         self.process.kill()
         self.process.wait()
 
     def stop(self) -> int:
-        """Ask the process to end, and return its status."""
+        """Shut the process down and return its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60)
@@ -85,7 +85,7 @@ class RunningService:
 
 
 def add_key(storage: str, scope: str, experiment: str | None = None) -> str:
-    """A new API key in a database."""
+    """Create an API key in a database."""
     text, key = new_key(scope, experiment)
     with closing(connect(storage)) as store:
         store.add_key(key)
@@ -93,7 +93,7 @@ def add_key(storage: str, scope: str, experiment: str | None = None) -> str:
 
 
 def free_port() -> int:
-    """A port that is free."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,7 +1,7 @@
 """Tests that every store of experiments must pass.
 
-To test a store of your own, subclass ``StorageContract`` in a test module and define the fixture
-``url``. It gives the URL of an empty database, a new one for every test::
+To test your own store, subclass ``StorageContract`` in a test module and define the fixture
+``url``, which returns the URL of an empty database, a new one for every test::
 
     import pytest
     from rolf.testing.storage import StorageContract
@@ -12,15 +12,14 @@ To test a store of your own, subclass ``StorageContract`` in a test module and d
             return f"mystore://{tmp_path}/experiments"
 
 pytest then runs the inherited tests. A store is a subclass of ``Store`` in
-``rolf.experiments.storage.contract``, whose docstrings say what each method promises. The docstring
-of ``rolf.experiments.storage.urls`` says how an entry point makes ``mystore://`` URLs known to
-rolf.
+``rolf.experiments.storage.contract``, whose docstrings define each method. The docstring of
+``rolf.experiments.storage.urls`` explains how an entry point registers ``mystore://`` URLs.
 
-The tests go through ``rolf.open_experiment`` and check what its users rely on: nothing is recorded
-twice or half, every handle sees the same log in the same order, snapshots equal a fold of the log,
-and an experiment continues where it stopped. They use handles and threads of one process. What
-only a database with several processes can show is left to tests of your own: that an acknowledged
-decision or reward survives a crash, and that processes do not disturb each other.
+The tests use ``rolf.open_experiment`` and check what its users rely on: nothing is recorded twice
+or in part, every open experiment sees the same log in the same order, snapshots equal a fold of the
+log, and an experiment continues where it stopped. They run in threads of one process. Write your
+own tests for what needs several processes: an acknowledged decision or reward survives a crash, and
+processes do not disturb each other.
 
 Needs pytest, hypothesis and pandas.
 """
@@ -45,7 +44,7 @@ from rolf.errors import (
     UnknownDecision,
     UnknownExperiment,
 )
-from rolf.experiments.database import list_experiments, open_experiment
+from rolf.experiments.database import Database, open_experiment
 from rolf.experiments.log import synced as live
 from rolf.experiments.storage.rows import DECISION, DEFAULT, REWARD, ROSTER, Snapshot
 from rolf.testing.experiments import (
@@ -82,12 +81,12 @@ __all__ = [
 
 
 class StorageContract(LogContract):
-    """What every store promises; a subclass defines the fixture ``url``."""
+    """Tests for every store; subclasses define the fixture ``url``."""
 
     @pytest.fixture
     def url(self) -> str:
         """The URL of an empty database."""
-        raise NotImplementedError("a subclass of StorageContract defines the fixture url")
+        raise NotImplementedError("subclasses of StorageContract must define the fixture url")
 
     # --- decisions and rewards ---
 
@@ -173,7 +172,7 @@ class StorageContract(LogContract):
     def test_experiments_are_found_by_name(self, url: str) -> None:
         create_experiment(url, "b").close()
         create_experiment(url, "a").close()
-        assert list_experiments(url) == ["a", "b"]
+        assert Database(url).names() == ["a", "b"]
         with pytest.raises(UnknownExperiment, match="'c'"):
             open_experiment(url, "c")
         one = open_experiment(url, "a")
@@ -182,7 +181,7 @@ class StorageContract(LogContract):
         with pytest.raises(InvalidArgument, match="confirm"):
             one.delete(confirm="b")
         one.delete(confirm="a")
-        assert list_experiments(url) == ["b"]
+        assert Database(url).names() == ["b"]
         with pytest.raises(UnknownExperiment, match="deleted"):
             two.ask()
         with pytest.raises(UnknownExperiment, match="deleted"):

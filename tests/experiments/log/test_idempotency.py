@@ -45,7 +45,7 @@ def test_a_key_is_for_one_request(kind):
     experiment = create_experiment(make_url(kind), policy="ucb")
     experiment.ask(idempotency_key="a")
     for different in ({"n": 2}, {"available": [1]}, {"distinct": True}):
-        with pytest.raises(DifferentRequest, match="something else"):
+        with pytest.raises(DifferentRequest, match="different request"):
             experiment.ask_many(**{"n": 1, **different}, idempotency_key="a")
     assert experiment.counts().asked == 1
 

@@ -111,7 +111,7 @@ def test_a_damaged_snapshot_is_not_used(url):
     moved = [seal(upto, json.dumps(wrong)) for upto in (3, snapshot.upto + 1, 10**9)]
     for each in [*(snapshot._replace(state=text) for text in flipped), *moved]:
         store.save(id, each)
-        with pytest.warns(RolfWarning, match="'one' is damaged .* from the log again"):
+        with pytest.warns(RolfWarning, match="'one' is damaged .* recomputed from the log"):
             again = rolf.open_experiment(url, "one")
         assert current_state(again) == folded_state(experiment)
         assert store.snapshot(id) is None

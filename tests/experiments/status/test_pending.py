@@ -1,4 +1,4 @@
-"""Decisions that wait for a reward: which they are, here and over HTTP."""
+"""Decisions without a reward yet, here and over HTTP."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def test_numbers_that_are_refused(most):
 def test_the_route(kind):
     with service(kind) as client:
         client.make("one", default_reward=0.0, reward_after=1e6)
-        path = "/v1/experiments/one/waiting"
+        path = "/v1/experiments/one/pending"
         assert client.get(path).json() == {"decisions": [], "total": 0, "looked_at": 0}
         asked = client.ask(n=5).json()["decisions"]
         answer = client.get(path)
@@ -271,7 +271,7 @@ def test_the_route(kind):
             assert abs(each["asked_at"] - time.time()) < 60.0
         assert (found["total"], found["looked_at"]) == (5, 5)
         client.tell(asked[4], 1.0)
-        found = client.get(path, params={"most": 2}).json()
+        found = client.get(path, params={"limit": 2}).json()
         assert [each["id"] for each in found["decisions"]] == [asked[3]["id"], asked[2]["id"]]
         assert (found["total"], found["looked_at"]) == (4, 3)
 
@@ -288,22 +288,22 @@ def test_answers_that_took_long_are_given_again(client, monkeypatch):
     client.make("slow")
     client.ask("slow", n=3)
     for most in (1, 1, 2):
-        answer = client.get("/v1/experiments/slow/waiting", params={"most": most})
+        answer = client.get("/v1/experiments/slow/pending", params={"limit": most})
         assert len(answer.json()["decisions"]) == most
     assert calls == [1, 2]
 
 
-@pytest.mark.parametrize("most", ["0", "-1", "1001", "x", "1.5", "", "null"])
-def test_a_route_with_a_wrong_number(client, most):
-    answer = client.get("/v1/experiments/mine/waiting", params={"most": most})
+@pytest.mark.parametrize("limit", ["0", "-1", "1001", "x", "1.5", "", "null"])
+def test_a_route_with_a_wrong_limit(client, limit):
+    answer = client.get("/v1/experiments/mine/pending", params={"limit": limit})
     (error,) = problem(answer, 422, "invalid")["errors"]
-    assert error["argument"] == "most"
+    assert error["argument"] == "limit"
 
 
 def test_a_route_with_other_parameters_or_names(client):
-    answer = client.get("/v1/experiments/mine/waiting", params={"least": 1})
-    assert "wanted one of most" in problem(answer, 422, "invalid")["detail"]
-    problem(client.get("/v1/experiments/nobody/waiting"), 404, "not-found")
+    answer = client.get("/v1/experiments/mine/pending", params={"least": 1})
+    assert "wanted one of limit" in problem(answer, 422, "invalid")["detail"]
+    problem(client.get("/v1/experiments/nobody/pending"), 404, "not-found")
 
 
 def test_the_route_of_an_experiment_that_was_deleted():
@@ -312,4 +312,4 @@ def test_the_route_of_an_experiment_that_was_deleted():
         client.ask()
         url = client.app.state.service.settings.storage
         rolf.connect(url).delete("one", confirm="one")
-        problem(client.get("/v1/experiments/one/waiting"), 404, "not-found")
+        problem(client.get("/v1/experiments/one/pending"), 404, "not-found")

@@ -108,15 +108,15 @@ def test_there_is_no_uplift_before_anything_is_known():
     assert experiment.status().uplift is None
 
 
-# --- from logged chances ---
+# --- from logged probabilities ---
 
 
-def logged(rng, count, chances, means):
-    arms = rng.choice(len(means), size=count, p=chances)
+def logged(rng, count, probabilities, means):
+    arms = rng.choice(len(means), size=count, p=probabilities)
     rewards = means[arms] + 0.3 * rng.standard_normal(count)
     rewards[:10] = math.nan  # they wait
     numbers = np.arange(count, dtype=np.float64)
-    return Outcomes(numbers, arms, chances[arms], rewards, np.full(count, float(len(means))))
+    return Outcomes(numbers, arms, probabilities[arms], rewards, np.full(count, float(len(means))))
 
 
 @pytest.mark.parametrize("control", [None, 1])
@@ -124,24 +124,25 @@ def test_inverse_propensity_by_repetition(control):
     """The estimates centre on the truth, and 200 intervals hold it as often as they should: fewer
     than 165 hits have a chance below 0.001."""
     rng = np.random.default_rng(5)
-    means, chances = np.array([5.0, 5.5, 6.5]), np.array([0.2, 0.2, 0.6])
-    truth = chances @ means - (means.mean() if control is None else means[control])
+    means, probabilities = np.array([5.0, 5.5, 6.5]), np.array([0.2, 0.2, 0.6])
+    truth = probabilities @ means - (means.mean() if control is None else means[control])
     found = np.array(
-        [logged_uplift(logged(rng, 400, chances, means), control, 0.9) for _ in range(200)]
+        [logged_uplift(logged(rng, 400, probabilities, means), control, 0.9) for _ in range(200)]
     )
     estimates = found[:, 0]
     assert abs(estimates.mean() - truth) < 4.0 * estimates.std() / math.sqrt(200)
     assert ((found[:, 1] <= truth) & (truth <= found[:, 2])).sum() >= 165
-    assert found[:, 3].mean() == pytest.approx(chances @ means - truth, abs=0.05)
+    assert found[:, 3].mean() == pytest.approx(probabilities @ means - truth, abs=0.05)
 
 
 def test_inverse_propensity_says_why_not():
     rng = np.random.default_rng(0)
-    means, chances = np.array([0.0, 1.0, 2.0]), np.array([0.5, 0.5, 0.0])
-    assert "chance" in logged_uplift(logged(rng, 400, chances, means), None, 0.9)
-    assert "chance" in logged_uplift(logged(rng, 400, chances, means), 2, 0.9)
+    means, probabilities = np.array([0.0, 1.0, 2.0]), np.array([0.5, 0.5, 0.0])
+    assert "positive" in logged_uplift(logged(rng, 400, probabilities, means), None, 0.9)
+    assert "positive" in logged_uplift(logged(rng, 400, probabilities, means), 2, 0.9)
     unknown = logged(rng, 400, np.ones(3) / 3, means)
-    assert "on record" in logged_uplift(unknown._replace(chances=np.full(400, math.nan)), 1, 0.9)
+    unknown = unknown._replace(probabilities=np.full(400, math.nan))
+    assert "on record" in logged_uplift(unknown, 1, 0.9)
     assert "too few" in logged_uplift(logged(rng, 11, np.ones(3) / 3, means), None, 0.9)
     assert "too few" in logged_uplift(logged(rng, 50, np.ones(3) / 3, means), None, 0.9)
 

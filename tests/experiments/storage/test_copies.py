@@ -21,7 +21,7 @@ from rolf.errors import (
     UnknownExperiment,
     UnusableStorage,
 )
-from rolf.experiments.database import list_experiments
+from rolf.experiments.database import Database
 from rolf.experiments.storage.contract import PART
 from rolf.experiments.storage.rows import DECISION, REWARD
 from rolf.experiments.storage.sqlite import guard as sqlite_guard
@@ -222,7 +222,7 @@ def test_a_backup_that_fails_leaves_nothing(path, monkeypatch):
     target = make_url("memory")
     with pytest.raises(KeyboardInterrupt):
         rolf.connect(target).restore(path)
-    assert list_experiments(target) == []
+    assert Database(target).names() == []
 
 
 def test_restoring_is_all_or_none(path, monkeypatch):
@@ -240,7 +240,7 @@ def test_restoring_is_all_or_none(path, monkeypatch):
     monkeypatch.setattr(backup_module, "_copy_all", create_first)
     with pytest.raises(rolf.errors.DifferentExperiment, match="'two'"):
         rolf.connect(target).restore(path.with_name("backup.db"))
-    assert list_experiments(target) == ["two"]
+    assert Database(target).names() == ["two"]
     (count,) = (
         sqlite3.connect(target.removeprefix("sqlite:///"))
         .execute("SELECT count(*) FROM rolf_log")
@@ -268,7 +268,7 @@ def test_backups_and_restores_that_make_no_sense(path):
     with pytest.raises(UnknownExperiment, match="no database"):
         rolf.connect(url).backup(path.with_name("x.db"))
     play(create_experiment(url, policy="ucb"), 1)
-    with pytest.raises(InvalidArgument, match="folder that exists"):
+    with pytest.raises(InvalidArgument, match="existing folder"):
         rolf.connect(url).backup(path.parent / "none" / "x.db")
     with pytest.raises(InvalidArgument, match="a backup"):
         rolf.connect(url).restore(path.with_name("none.db"))
@@ -276,7 +276,7 @@ def test_backups_and_restores_that_make_no_sense(path):
     text.write_text("hello" * 100)
     with pytest.raises(RolfError, match="not a SQLite database"):
         rolf.connect(url).restore(text)
-    assert list_experiments(url) == ["one"]
+    assert Database(url).names() == ["one"]
 
 
 def test_a_backup_on_a_full_disk_is_an_error(tmp_path):
@@ -372,4 +372,4 @@ def test_a_damaged_experiment_can_be_deleted(shared_url):
     with pytest.raises(InvalidArgument, match="confirm"):
         rolf.connect(shared_url).delete("one", confirm="x")
     rolf.connect(shared_url).delete("one", confirm="one")
-    assert list_experiments(shared_url) == []
+    assert Database(shared_url).names() == []

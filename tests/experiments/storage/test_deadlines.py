@@ -14,7 +14,7 @@ import pytest
 
 import rolf
 from rolf.errors import InvalidArgument, StorageUnavailable
-from rolf.experiments.database import list_experiments
+from rolf.experiments.database import Database
 from rolf.experiments.storage.postgres import pool as postgres_pool
 from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
@@ -67,7 +67,7 @@ def test_every_call_ends(server):
         "retire": lambda: experiment.retire_arms([0]),
         "delete": lambda: experiment.delete(confirm="calls"),
         "open": lambda: rolf.open_experiment(server.url, "calls", timeout=0.5),
-        "list": lambda: list_experiments(server.url),
+        "list": lambda: Database(server.url).names(),
     }
     os.environ["ROLF_STORAGE_TIMEOUT"] = "0.5"
     try:

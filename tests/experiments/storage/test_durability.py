@@ -15,7 +15,7 @@ import pytest
 
 import rolf
 from rolf.errors import StorageError, StorageUnavailable
-from rolf.experiments.database import list_experiments
+from rolf.experiments.database import Database
 from rolf.experiments.storage.contract import log_rows
 from rolf.experiments.storage.rows import DECISION, REWARD, ROSTER, Row
 from rolf.experiments.storage.sqlite import file as sqlite_file
@@ -73,7 +73,7 @@ def test_what_is_acknowledged_is_on_the_disk(contended, monkeypatch):
     one.retire_arms([0])
     assert set(disk.rows(ROSTER)) == {1}
     create_experiment(url, "another", policy="ucb")
-    assert list_experiments(f"sqlite:///{disk.image}") == ["another", "one"]
+    assert Database(f"sqlite:///{disk.image}").names() == ["another", "one"]
 
 
 def test_a_reward_that_is_not_yet_on_the_disk_does_not_count_as_told(monkeypatch):
@@ -113,7 +113,7 @@ def test_a_foreign_transaction_stops_nothing_but_the_log_it_has_locked():
         two.snapshot()
         assert rolf.open_experiment(url, "one").status().asked == 0
         create_experiment(url, "three", policy="ucb").ask()
-        assert list_experiments(url) == ["one", "three", "two"]
+        assert Database(url).names() == ["one", "three", "two"]
         assert time.monotonic() - start < 2.0
         foreign.rollback()
         foreign.execute(
@@ -121,7 +121,7 @@ def test_a_foreign_transaction_stops_nothing_but_the_log_it_has_locked():
         )
         play(two, 3)
         impatient = rolf.open_experiment(url, "one", timeout=0.2)
-        with pytest.raises(StorageUnavailable, match="keep it locked"):
+        with pytest.raises(StorageUnavailable, match="locked by other"):
             impatient.ask()
     impatient.ask()
     assert one.status().asked == 1

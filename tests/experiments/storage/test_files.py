@@ -20,7 +20,7 @@ from rolf.errors import (
     UnknownExperiment,
     UnusableStorage,
 )
-from rolf.experiments.database import list_experiments
+from rolf.experiments.database import Database
 from rolf.experiments.storage.sqlite import guard as sqlite_guard
 from rolf.testing.storage import create_experiment, current_state, folded_state, play
 from support.helpers import FEATURES
@@ -87,7 +87,7 @@ def test_unusable_files_are_left_untouched(path, spoil, words):
     for attempt in (
         lambda: rolf.open_experiment(f"sqlite:///{path}", "one", features=FEATURES),
         lambda: rolf.open_experiment(f"sqlite:///{path}", "one"),
-        lambda: list_experiments(f"sqlite:///{path}"),
+        lambda: Database(f"sqlite:///{path}").names(),
     ):
         with pytest.raises(UnusableStorage, match=words):
             attempt()
@@ -140,16 +140,16 @@ def test_an_empty_file_stays_empty_until_an_experiment_is_created(path):
     path.touch()
     with pytest.raises(UnknownExperiment):
         rolf.open_experiment(f"sqlite:///{path}", "one")
-    assert list_experiments(f"sqlite:///{path}") == []
+    assert Database(f"sqlite:///{path}").names() == []
     assert path.stat().st_size == 0
     create_experiment(f"sqlite:///{path}", policy="ucb")
-    assert list_experiments(f"sqlite:///{path}") == ["one"]
+    assert Database(f"sqlite:///{path}").names() == ["one"]
 
 
 def test_a_password_is_not_repeated():
     for url in ("postgresq://bob:s3cret@host/db", "postgresql://bob:s3cret@[bad/db"):
         with pytest.raises(RolfError) as caught:
-            list_experiments(url)
+            Database(url).names()
         assert "s3cret" not in str(caught.value)
 
 
@@ -181,13 +181,13 @@ def test_tables_of_another_application_in_postgresql():
 
 
 def test_looking_creates_nothing(path):
-    assert list_experiments(f"sqlite:///{path}") == []
+    assert Database(f"sqlite:///{path}").names() == []
     with pytest.raises(UnknownExperiment):
         rolf.open_experiment(f"sqlite:///{path}", "one")
     with pytest.raises(InvalidArgument):
         create_experiment(f"sqlite:///{path}", policy="ucb", options={"p": 1})
     assert not path.exists()
-    with pytest.raises(UnusableStorage, match="no folder"):
+    with pytest.raises(UnusableStorage, match="does not exist"):
         create_experiment(f"sqlite:///{path.parent}/none/x.db")
     with pytest.raises(UnusableStorage, match="cannot be opened"):
         create_experiment(f"sqlite:///{path.parent}")
@@ -282,7 +282,7 @@ def test_no_descriptor_is_left_where_opening_fails(path, monkeypatch):
     "url", [f"sqlite:////tmp/{'a' * 5000}", "sqlite:///\ud800", "memory://\ud800"]
 )
 def test_urls_that_cannot_be_written(url):
-    for call in (list_experiments, create_experiment):
+    for call in (lambda url: Database(url).names(), create_experiment):
         with pytest.raises(InvalidArgument, match="url"):
             call(url)
 
@@ -296,8 +296,8 @@ def test_databases_in_other_encodings():
     url = server().replace("/postgres?", f"/{name}?")
     assert url != server()
     create_experiment(url, "smile \N{SLIGHTLY SMILING FACE}", policy="ucb").ask()
-    assert list_experiments(url) == ["smile \N{SLIGHTLY SMILING FACE}"]
-    with pytest.raises(RolfError, match="cannot hold"):
+    assert Database(url).names() == ["smile \N{SLIGHTLY SMILING FACE}"]
+    with pytest.raises(RolfError, match="cannot store"):
         rolf.connect(url).backup(quick_folder("rolf-x") / "x.db", ["\ud800"])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import rolf
 from rolf.errors import RolfError
-from rolf.experiments.database import list_experiments
+from rolf.experiments.database import Database
 from rolf.experiments.storage.urls import shown
 
 SECRET = "s3cret"
@@ -54,7 +54,9 @@ URLS = [
 
 
 @pytest.mark.parametrize("url", URLS)
-@pytest.mark.parametrize("call", [list_experiments, lambda url: rolf.open_experiment(url, "x")])
+@pytest.mark.parametrize(
+    "call", [lambda url: Database(url).names(), lambda url: rolf.open_experiment(url, "x")]
+)
 def test_a_password_is_not_repeated(url, call):
     with pytest.raises(RolfError) as caught:
         call(url)
@@ -79,7 +81,7 @@ def test_what_is_shown_of_a_url():
 
 def test_the_hint_says_what_to_escape():
     with pytest.raises(RolfError, match="p%40ss"):
-        list_experiments("postgresql://bob:p@ss@host/db")
+        Database("postgresql://bob:p@ss@host/db").names()
 
 
 URL = "postgresql://bob:s3cret@host/db"

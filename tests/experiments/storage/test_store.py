@@ -8,7 +8,7 @@ import pytest
 
 import rolf
 from rolf.errors import InvalidArgument
-from rolf.experiments.database import list_experiments
+from rolf.experiments.database import Database
 from rolf.experiments.storage import memory, urls
 from rolf.testing.storage import StorageContract, create_experiment
 from support.stores import make_url
@@ -51,7 +51,7 @@ def test_a_package_adds_a_store_by_an_entry_point(monkeypatch):
     monkeypatch.setattr(metadata, "entry_points", entry_points)
     create_experiment("elsewhere://a").ask()
     assert rolf.open_experiment("elsewhere://a", "one").status().asked == 1
-    assert list_experiments("elsewhere://b") == []
+    assert Database("elsewhere://b").names() == []
     create_experiment("elsewhere://b")
     with pytest.raises(InvalidArgument, match="url"):
         create_experiment("nowhere://a")

@@ -123,7 +123,7 @@ def test_names_that_are_the_same_as_text_are_refused():
     for known, new in ((3, "3"), ("3", 3)):
         arms = pandas.DataFrame(FEATURES[:2], index=pandas.Index([known, "x"], dtype=object))
         experiment = create_experiment("memory://text", uuid.uuid4().hex, features=arms)
-        with pytest.raises(InvalidArgument, match="arms that are new"):
+        with pytest.raises(InvalidArgument, match="new arms"):
             experiment.add_arms(pandas.DataFrame(FEATURES[2:3], index=[new]))
 
 

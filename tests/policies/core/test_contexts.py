@@ -1,4 +1,4 @@
-"""Contexts: who is asking, in the place of a table of features for every round."""
+"""Contexts, such as the user, instead of a table of features every round."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_contexts_are_exported_and_learned(tmp_path, kind):
     again = rolf.open_experiment(url, "again", context=NAMES, features=LETTERS)
     learned = again.learn_file(file, "arm", "reward")
     assert (learned.learned, learned.pending) == (6, 1)
-    rounds = Past.loads(rows_of(again)[0].details, len(LETTERS)).rounds
+    rounds = Past.loads(rows_of(again)[0].parsed, len(LETTERS)).rounds
     assert rounds.rewards.tolist() == [0.0, 0.75, 1.0, 1.5, 2.0, 2.5]
     assert np.allclose(again.estimates(context=WHO), experiment.estimates(context=WHO))
     if kind == "csv":

@@ -97,7 +97,7 @@ def test_idle_connections_of_strangers_lock_nobody_out():
             assert newcomer.ask().status_code == 200
 
 
-def test_connections_at_work_are_kept_and_new_ones_closed():
+def test_connections_at_work_are_kept_and_new_ones_are_for_checks_of_health():
     with service(max_connections=3) as client:
         client.make()
         client.get("/healthz", headers={"Connection": "close"})
@@ -105,6 +105,10 @@ def test_connections_at_work_are_kept_and_new_ones_closed():
             busy = [stack.enter_context(begun_ask(client, key_of(client))) for _ in range(3)]
             wait_until(lambda: in_flight(client) == 3)
             new = stack.enter_context(connected(client))
+            new.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b" 200 " in received(new)
+            new.sendall(b"GET /v1/whoami HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b" 503 " in received(new)
             assert new.recv(1) == b""
             for each in busy:
                 each.sendall(b"}")

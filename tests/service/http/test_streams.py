@@ -11,7 +11,7 @@ import pytest
 
 import rolf
 from rolf.errors import UnknownExperiment
-from rolf.experiments.database import list_experiments
+from rolf.experiments.database import Database
 from rolf.experiments.storage.contract import PART
 from rolf.experiments.transfer.backup import fill_experiment
 from rolf.experiments.transfer.streaming import stream_log
@@ -63,7 +63,7 @@ def test_a_log_of_an_experiment_that_is_deleted_meanwhile(monkeypatch, caplog, n
                 delete()
 
     def delete():
-        if name in list_experiments(url):
+        if name in Database(url).names():
             rolf.connect(url).delete(name, confirm=name)
 
     monkeypatch.setattr("rolf.service.routes.log.stream_log", deleted_after)

@@ -1,1 +1,1 @@
-"""The lasso: its exact path, and the doubly robust estimators that rest on it."""
+"""The lasso: its exact path, and the doubly robust estimators built on it."""

@@ -1,12 +1,11 @@
 """The doubly robust lasso on the average of the observed features.
 
-The reward of a round is turned into the average over arms of its doubly robust pseudo-rewards,
-clipped, and
+Each reward becomes the clipped average of its doubly robust pseudo-rewards over the arms, and
 
     beta = argmin (1/t) sum (pseudo-reward - xbar'beta)^2 + lam2 sqrt((log t + log d)/t) |beta|_1
 
 with xbar the average feature vector. For fixed features xbar never changes, so only its largest
-entry can carry weight and beta has a closed form.
+entry can carry weight, and beta has a closed form.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class AverageBelief(NamedTuple):
 
 @shared
 def decay(size: int, round: float) -> float:
-    """sqrt((log t + log d)/t), by which exploration and penalty fall."""
+    """sqrt((log t + log d)/t), the decay of exploration and penalty."""
     return math.sqrt((math.log(round) + math.log(size)) / round)
 
 

@@ -1,8 +1,8 @@
 """The augmented features [X' B] of all arms: as a matrix, or as an operator that never forms B.
 
-Where B is a product of Householder reflections (``augment.py``), a product with [X' B] or its
-transpose takes O(K d) operations and no K x K matrix. Beyond ``LARGE`` arms this is what is used;
-where d is so close to K that B is a matrix, the features are about as large.
+If B is a product of Householder reflections (``augment.py``), a product with [X' B] or its
+transpose takes O(K d) operations and no K x K matrix. The operator is used beyond ``LARGE`` arms.
+If d is so close to K that B is a matrix, the features are about as large.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rolf.kernel import implement, kernel
 from rolf.linalg import add, dot, matvec, vecmat
 from rolf.types import FloatArray
 
-#: arms up to which a K x K matrix is faster, and small
+#: up to this many arms a K x K matrix is faster, and small
 LARGE = 2000
 
 

@@ -5,21 +5,21 @@ arm a is
 
     x_a'm + 1(a = k)/phi (y - x_a'm)
 
-for the imputation estimate m. Every past round is imputed again with the newest m, as in the
-paper's proofs, so the sum over rounds and arms of x_a times the pseudo-reward is
-n G m + (b - A m)/p: the counts and the sums of the rewards of each arm are all that is needed.
-(``pseudo.py`` has the other readings of the paper's equations.)
+for the imputation estimate m. All earlier rounds are re-imputed with the newest m, as in the
+paper's proofs, so the sum over rounds and arms of x_a times the pseudo-reward is n G m + (b - A
+m)/p, and the counts and sums of rewards per arm are enough. (``pseudo.py`` has the other readings
+of the paper's equations.)
 
 With the augmented features G is block diagonal, (X X', I). The main lasso
 
     min_u  n u'Gu - 2 u'(n G m + (b - A m)/p) + l2 |u|_1
 
-therefore has a closed form, a soft threshold, in its K - d latent coordinates and needs a
-solver in the d observed ones only. (For ridge, b - A m = p m and the doubly robust estimate
-is the imputation estimate itself, so there is nothing to compute.)
+therefore has a closed form, a soft threshold, in its K - d latent coordinates, and needs a solver
+only in the d observed ones. (For ridge, b - A m = p m and the doubly robust estimate is the
+imputation estimate itself, so there is nothing to compute.)
 
-Penalties by "theory" grow with the round: l1 and l2 are then these constants times
-sqrt(t log(2 K t^2/delta)).
+"Theory" penalties grow with the round: l1 and l2 are then constants times sqrt(t log(2 K
+t^2/delta)).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def pseudo_rewards(
 
 
 class Penalties(NamedTuple):
-    """l1 and l2; by "theory" they grow with the round."""
+    """l1 and l2; "theory" penalties grow with the round."""
 
     imputation: float
     main: float
@@ -79,9 +79,9 @@ class RobustBelief(NamedTuple):
     """counts and sums are the truth.
 
     imputation is the lasso over all K coordinates, main the lasso over the d observed
-    ones with Gram matrix X X' and everything divided by n; coef (K,) is the doubly robust
-    estimate and estimates (K,) the rewards that it gives to the arms. last: [round of the last
-    update], whose penalties the estimates have.
+    ones with Gram matrix X X' and everything divided by n; coef (K,) is the doubly robust estimate
+    and estimates (K,) are the rewards that it implies. last: [round of the last update], which set
+    the penalties of the estimates.
     """
 
     counts: FloatArray
@@ -109,7 +109,7 @@ def _begin(model: RobustLasso, arms: int) -> RobustBelief:
 
 @shared
 def growth(model: RobustLasso, round: int) -> float:
-    """What the penalties are multiplied by in round t."""
+    """The factor of the penalties in round t."""
     if not model.penalties.theory:
         return 1.0
     return penalty_growth(arm_count(model.features), model.delta, round)
@@ -124,7 +124,7 @@ def add_reward(
     imputation_penalty: float,
     main_penalty: float,
 ) -> None:
-    """One more matched reward."""
+    """Add a matched reward."""
     impute(model, belief, arm, reward, imputation_penalty)
     solve_again(model, belief, main_penalty)
 
@@ -133,7 +133,7 @@ def add_reward(
 def impute(
     model: RobustLasso, belief: RobustBelief, arm: int, reward: float, penalty: float
 ) -> None:
-    """One more reward for the imputation estimate."""
+    """Add a reward to the imputation estimate."""
     belief.counts[arm] += 1.0
     belief.sums[arm] += reward
     lasso = imputation_lasso(model.features, belief.imputation, belief.counts)
@@ -144,7 +144,7 @@ def impute(
 
 @shared
 def solve_again(model: RobustLasso, belief: RobustBelief, penalty: float) -> None:
-    """The main estimate, with every round imputed again."""
+    """Solve for the main estimate, with all rounds re-imputed."""
     arms = belief.counts.size
     rank = model.gram.shape[0]
     total = 0.0
@@ -166,8 +166,8 @@ def solve_again(model: RobustLasso, belief: RobustBelief, penalty: float) -> Non
 def solve_main(
     model: RobustLasso, belief: RobustBelief, target: FloatArray, total: float, penalty: float
 ) -> None:
-    """The main estimate, given the number n of rounds and the sum over rounds and arms of x_a
-    times the pseudo-reward, divided by n."""
+    """Solve for the main estimate, given the number n of rounds and the sum over rounds and arms of
+    x_a times the pseudo-reward, divided by n."""
     rank = model.gram.shape[0]
     follow(belief.main, target[:rank].copy(), penalty / total)
     threshold = penalty / (2.0 * total)
@@ -182,7 +182,7 @@ def solve_main(
 
 @looped
 def solve_from_totals(model: RobustLasso, belief: RobustBelief, main_penalty: float) -> None:
-    """Both lassos, once the imputation's Gram matrix and target are set."""
+    """Solve both lassos, once the imputation's Gram matrix and target are set."""
     solve_from_nothing(imputation_lasso(model.features, belief.imputation, belief.counts))
     solve_again(model, belief, main_penalty)
 
@@ -199,8 +199,8 @@ def _means(model: RobustLasso, belief: RobustBelief, features: FloatArray) -> Fl
 
 
 def set_problem(model: RobustLasso, belief: RobustBelief, round: int) -> float:
-    """Set the imputation's problem by counts and sums; gives the penalties' growth."""
-    if belief.last[0] == 0:  # merged or learned: as of now
+    """Set the imputation's problem from counts and sums. Returns the growth of the penalties."""
+    if belief.last[0] == 0:  # merged or learned: use the present round
         belief.last[0] = round
     grown = growth(model, max(int(belief.last[0]), 1))
     if belief.counts.any():
@@ -237,7 +237,7 @@ def _check_rest(model: RobustLasso, belief: RobustBelief, rounds: int) -> None:
         raise ValueError("main.gram is not that of the features")
 
 
-#: what is too large to save
+#: arrays too large to save
 DERIVED = ("imputation", "main", "coef", "estimates")
 
 op.arm_estimator(

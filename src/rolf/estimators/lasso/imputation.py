@@ -21,13 +21,13 @@ def arm_count(features: Any) -> int:
 
 @kernel
 def begin_imputation(features: Any, penalty: float) -> Lasso:
-    """The lasso before the first reward, as it is carried. Runs as Python only."""
+    """The lasso in the belief before the first reward. Runs as Python only."""
     raise NotImplementedError
 
 
 @kernel
 def imputation_lasso(features: Any, carried: Lasso, counts: FloatArray) -> Lasso:
-    """The lasso that is carried, with its A: where that is no matrix, the counts make it."""
+    """The lasso in the belief, with its A; without a matrix, A follows from the counts."""
     raise NotImplementedError
 
 

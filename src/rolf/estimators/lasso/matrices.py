@@ -1,9 +1,9 @@
 """The two matrices of a lasso problem: A, and its inverse on the support.
 
 A is a matrix, or follows from the augmented features and the counts of the arms. Its inverse on the
-support is kept embedded in a full-size matrix of zeros, or packed: the lower triangle of the
-variables on the support alone, in the order in which they came, so that no memory is touched but
-that of the support. Either way a variable enters or leaves by one rank-one update.
+support is either embedded in a full-size matrix of zeros, or packed: only the lower triangle of the
+support's variables, in order of entry, so no other memory is touched. Either way a variable enters
+or leaves by one rank-one update.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rolf.kernel import implement, kernel, shared
 from rolf.linalg import add_outer, matvec
 from rolf.types import FloatArray, IntArray
 
-DENSE = 64  # up to this size skipping what is zero costs more than it saves
+DENSE = 64  # up to this size, skipping zeros costs more than it saves
 
 # --- A -----------------------------------------------------------------------------------------
 
@@ -37,13 +37,13 @@ def product(gram: Any, vector: FloatArray) -> FloatArray:
 
 @kernel
 def column(gram: Any, index: int) -> FloatArray:
-    """A column of A, to be read only."""
+    """A column of A, not to be written to."""
     raise NotImplementedError
 
 
 @kernel
 def add_row(gram: Any, row: FloatArray) -> None:
-    """A += row row'. (The counts of an ``ArmGram`` have grown already.)"""
+    """A += row row'. (The counts of an ``ArmGram`` are updated before.)"""
     raise NotImplementedError
 
 
@@ -81,8 +81,8 @@ implement(ArmGram, {product: _arms_product, column: _arms_column, add_row: _arms
 
 
 class Packed(NamedTuple):
-    """The lower triangle, row by row, for the variables ``members``; ``seats`` (n,) says where a
-    variable is among them, or -1, and ``taken`` is [how many seats are]."""
+    """The lower triangle, row by row, for the variables ``members``; ``seats`` (n,) has the place
+    of each variable among them, or -1, and ``taken`` is [number of members]."""
 
     triangle: FloatArray
     members: IntArray
@@ -115,7 +115,7 @@ def inverse_column(inverse: Any, index: int) -> FloatArray:
 
 @kernel
 def let_in(inverse: Any, index: int) -> None:
-    """Room for one more variable, with zeros."""
+    """Make room for another variable, filled with zeros."""
     raise NotImplementedError
 
 
@@ -228,7 +228,7 @@ def _packed_in(inverse: Packed, index: int) -> None:
 
 
 def _packed_out(inverse: Packed, index: int) -> None:
-    """The last member takes the seat."""
+    """Remove a variable; the last member takes its seat."""
     last, seat = inverse.taken[0] - 1, inverse.seats[index]
     moved = inverse.members[last]
     values = seated(inverse, inverse_column(inverse, moved))
@@ -274,7 +274,7 @@ implement(
 
 
 def check_seats(inverse: Packed, signs: FloatArray) -> None:
-    """Raise ValueError unless the members are the variables with a sign, each on its seat."""
+    """Raise ValueError unless the members are the variables with a sign, each in its seat."""
     count, active = int(inverse.taken[0]), signs != 0.0
     if count != np.count_nonzero(active) or (inverse.seats[~active] != -1).any():
         raise ValueError("seats are not those of the support")

@@ -1,8 +1,8 @@
-"""The optimality conditions of the lasso, and what to do where they do not hold.
+"""The optimality conditions of the lasso, and repairs if they fail.
 
-They are computed from A, b and m alone. Where a walk along a path ended off the optimum,
-by rounding or because the problem is degenerate, one or two Newton steps on the support
-usually mend it. Coordinate descent is the last resort.
+They are computed from A, b and m alone. If a walk along a path ends off the optimum, because of
+rounding or a degenerate problem, one or two Newton steps on the support usually repair it.
+Coordinate descent is the last resort.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from rolf.kernel import shared
 
 TOLERANCE = 1e-10  # of the conditions, relative to l/2,
 ROUNDING = 1e-14  # and what rounding may add to them, relative to b
-SWEEPS = 200_000  # of coordinate descent; reached only if the tolerance cannot be
+SWEEPS = 200_000  # of coordinate descent; reached only if the tolerance is not
 
 
 @shared
 def _violation(lasso: Lasso, allowed: float) -> float:
-    """Recompute c = b - A m and say how far the conditions are from holding.
+    """Recompute c = b - A m, and return how far the conditions are from holding.
 
     A coefficient that rounding put on the wrong side of zero becomes zero.
     """
@@ -53,7 +53,7 @@ def _allowed(lasso: Lasso) -> float:
 
 @shared
 def settle(lasso: Lasso, arrived: bool) -> bool:
-    """Whether the conditions hold: as they are, or after a few Newton steps on the support."""
+    """Whether the conditions hold, if necessary after a few Newton steps on the support."""
     if not arrived:
         return False
     allowed = _allowed(lasso)
@@ -66,10 +66,10 @@ def settle(lasso: Lasso, arrived: bool) -> bool:
 
 @shared
 def descend(lasso: Lasso) -> None:
-    """The last resort: coordinate descent, then exact on the support that it found.
+    """The last resort: coordinate descent, then an exact solution on the support it finds.
 
-    Sweeps stop at a tenth of a percent of l/2, or after SWEEPS of them. In ``steps`` the
-    third entry counts the problems that even this left short of the tolerance.
+    Sweeps stop at a tenth of a percent of l/2, or after SWEEPS of them. The third entry of
+    ``steps`` counts problems that still miss the tolerance.
     """
     allowed = _allowed(lasso)
     for share in (1e-3, 1e-6):
@@ -133,7 +133,7 @@ def _sweep(lasso: Lasso, allowed: float) -> None:
 
 @shared
 def _rebuild_support(lasso: Lasso) -> None:
-    """Signs and inverse, recomputed from m.
+    """Recompute signs and inverse from m.
 
     A variable that would make A singular on the support is moved to zero along the
     null direction, which changes neither the fit nor, at an optimum, the penalty;

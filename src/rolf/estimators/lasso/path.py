@@ -1,4 +1,4 @@
-"""The lasso from sufficient statistics, followed along exact paths.
+"""The lasso from sufficient statistics, solved by following exact paths.
 
 Minimised over m:    m' A m - 2 b' m + l |m|_1.
 
@@ -8,14 +8,13 @@ piecewise linear: the new optimum is reached from the old one by walking from br
 to breakpoint, adding or dropping one variable at each.
 
 * ``follow`` moves b and l.
-* ``absorb`` takes in one more observation, A += x x', b += y x. The old m is optimal for
-  the new A and the target b - (y - x'm) x, so this is a walk from there to b, with A
-  changed once, by one rank.
+* ``absorb`` adds an observation, A += x x', b += y x. The old m is optimal for the new A and the
+  target b - (y - x'm) x, so this is a walk from there to b, with a single rank-one change of A.
 * ``solve_from_nothing`` starts where l is large enough for m = 0: the usual lasso path.
 
-A breakpoint costs a few products with a K x K matrix, and in a steady run most rounds have
-none. Every walk ends with a check of the optimality conditions. Where rounding or a degenerate
-problem broke it, the path from nothing is tried, and then coordinate descent.
+A breakpoint costs a few products with a K x K matrix, and in a steady run most rounds have none.
+Every walk ends with a check of the optimality conditions. If rounding or a degenerate problem broke
+it, the path from nothing is tried next, then coordinate descent.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = ["Lasso", "absorb", "follow", "lasso_start", "solve_from_nothing"]
 
 @looped
 def absorb(lasso: Lasso, row: FloatArray, reward: float) -> None:
-    """Take in one observation: A += row row', b += reward row."""
+    """Add an observation: A += row row', b += reward row."""
     size = row.size
     push = times(lasso.inverse, lasso.signs, row)
     reach = 0.0
@@ -47,8 +46,8 @@ def absorb(lasso: Lasso, row: FloatArray, reward: float) -> None:
     slope = (reward - fit) / (1.0 + reach)
     for j in range(size):
         target[j] = lasso.target[j] + reward * row[j]
-        lasso.target[j] += fit * row[j]  # for this target the present m is optimal
-        push[j] *= slope  # and m sets out in this direction
+        lasso.target[j] += fit * row[j]  # the target for which the present m is optimal
+        push[j] *= slope  # and the direction in which m starts
     _go(lasso, target, 2.0 * lasso.half[0], push)
 
 
@@ -60,14 +59,14 @@ def follow(lasso: Lasso, target: FloatArray, penalty: float) -> None:
 
 @looped
 def solve_from_nothing(lasso: Lasso) -> None:
-    """Solve for the present A, b and l with no start: the lasso path from m = 0."""
+    """Solve for the present A, b and l from scratch: the lasso path from m = 0."""
     if not settle(lasso, _from_nothing(lasso)):
         descend(lasso)
 
 
 @shared
 def _go(lasso: Lasso, target: FloatArray, penalty: float, first: FloatArray) -> None:
-    """Walk, check, and start over where the check fails."""
+    """Walk, check, and start over if the check fails."""
     if settle(lasso, _walk(lasso, target, penalty, first)):
         return
     lasso.steps[1] += 1.0
@@ -77,7 +76,7 @@ def _go(lasso: Lasso, target: FloatArray, penalty: float, first: FloatArray) -> 
 
 @shared
 def _from_nothing(lasso: Lasso) -> bool:
-    """Walk from m = 0; whether the walk came to its end."""
+    """Walk from m = 0. Returns whether the walk reached its end."""
     penalty = 2.0 * lasso.half[0]
     forget_support(lasso)
     largest = 0.0
@@ -93,9 +92,9 @@ def _from_nothing(lasso: Lasso) -> bool:
 
 @shared
 def _walk(lasso: Lasso, target: FloatArray, penalty: float, first: FloatArray) -> bool:
-    """From the present optimum to that of another b and l; whether the end was reached.
+    """Walk from the present optimum to that of another b and l. Returns whether it got there.
 
-    ``first`` is the direction in which m sets out, where it is known already.
+    ``first`` is the direction in which m starts, if known.
     """
     size = target.size
     before, half, steps = lasso.target, lasso.half, lasso.steps
@@ -119,7 +118,7 @@ def _walk(lasso: Lasso, target: FloatArray, penalty: float, first: FloatArray) -
         active = 0.0
         for j in range(size):
             active += abs(signs[j])
-        corr_slope = change  # not read where every variable is active
+        corr_slope = change  # not read if every variable is active
         if active < size:
             corr_slope = product(lasso.gram, coef_slope)
             for j in range(size):
@@ -164,10 +163,10 @@ def _first_crossing(
     entered: int,
     left: int,
 ) -> tuple[float, int]:
-    """How far one can go, at most ``limit``, and the variable that stops it (or -1).
+    """The length of the next step, at most ``limit``, and the variable that ends it (or -1).
 
-    The variable that has just entered cannot leave, and the one that has just left
-    cannot come back, at the very point where it happened.
+    At the breakpoint where a variable has just entered it cannot leave, and one that has just left
+    cannot return.
     """
     half = lasso.half[0]
     coef, corr, signs = lasso.coef, lasso.corr, lasso.signs

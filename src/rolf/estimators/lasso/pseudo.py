@@ -1,22 +1,23 @@
-"""Doubly robust estimators for the readings of the paper that need more than counts and sums.
+"""Doubly robust estimators for readings of the paper that need more than counts and sums.
 
-``doubly_robust.py`` and ``estimators/ridge/augmented.py`` impute every past round again with the
-newest imputation estimate and leave out rounds that did not match. The printed equations can be
-read differently in two places:
+``doubly_robust.py`` and ``estimators/ridge/augmented.py`` re-impute all earlier rounds with the
+newest imputation estimate and leave out unmatched rounds. The printed equations can be read
+differently in two places:
 
-* frozen: the pseudo-rewards of a round keep the imputation estimate of that round, which has seen
-  the round's own reward, or, with "previous", the one before, which has not. Their sum q (K,) over
-  the matched rounds is then carried from round to round; it does not follow from counts and sums.
+* frozen: the pseudo-rewards of a round keep that round's imputation estimate, which includes the
+  round's own reward, or, with "previous", the estimate before, which does not. Their sum q (K,)
+  over the matched rounds is then part of the belief; it does not follow from counts and sums.
 * unmatched: the imputation estimate sums over all rounds, the main estimate over the matched ones.
-  A round that does not match changes nothing by itself (algorithm box), so its reward is set aside
-  and enters the imputation with the next match.
+  An unmatched round changes nothing by itself (algorithm box), so its reward is set aside and
+  enters the imputation with the next match.
 
 Either way the main estimate depends on the past through q and the number n of matched rounds. The
 main lasso minimises n u'Gu - 2 u'X~'q + l2 |u|_1, and the main ridge with penalty l gives the arms
 
     V diag(s^2 / (n s^2 + l)) V'q + (I - V V') q / (n + l),      X' = V S W', s the diagonal of S.
 
-If both are as in those files, q = n r + (sums - counts r)/p for the newest imputed rewards r.
+With both readings as in those files, q = n r + (sums - counts r)/p for the newest imputed rewards
+r.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Reading(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What adds up, (K,) each: counts and sums of the matched rewards, the sum q of the
+    """Additive totals, (K,) each: counts and sums of the matched rewards, the sum q of the
     pseudo-rewards (zero unless frozen), counts and sums of the rewards set aside."""
 
     counts: FloatArray
@@ -77,7 +78,7 @@ class Kept(NamedTuple):
 def keep(
     kept: Kept, reading: Reading, arm: int, reward: float, imputed: FloatArray, p: float
 ) -> FloatArray:
-    """Take in a matched reward, given the imputed rewards (K,) for its round; gives q."""
+    """Add a matched reward, given the imputed rewards (K,) for its round. Returns q."""
     kept.counts[arm] += 1.0
     kept.sums[arm] += reward
     if reading.frozen:
@@ -103,11 +104,11 @@ def _set_aside(model: Any, belief: Any, seen: Observation) -> None:
 def _check_growth(model: Any) -> None:
     if model.reading.frozen:
         how = "previous" if model.reading.previous else "frozen"
-        raise ValueError(f'with imputation="{how}" a new arm has no pseudo-rewards of past rounds')
+        raise ValueError(f'with imputation="{how}", a new arm lacks earlier pseudo-rewards')
 
 
 def check_kept(kept: Kept) -> None:
-    """Refuse totals that no rewards have."""
+    """Refuse totals that are impossible for any rewards."""
     op.check_counts(kept.counts)
     op.check_sums(kept.counts, kept.sums)
     op.check_counts(kept.aside_counts)
@@ -127,7 +128,7 @@ class PseudoRidge(NamedTuple):
 
 
 class PseudoRidgeBelief(NamedTuple):
-    """The estimates (K,) are those of the main ridge."""
+    """The totals, and the estimates (K,) of the main ridge."""
 
     kept: Kept
     imputation: AugmentedBelief
@@ -141,7 +142,7 @@ def _begin_ridge(model: PseudoRidge, arms: int) -> PseudoRidgeBelief:
 
 @shared
 def solve_ridge(model: PseudoRidge, belief: PseudoRidgeBelief, pseudo: FloatArray) -> None:
-    """The main ridge, in O(K d)."""
+    """Solve the main ridge, in O(K d)."""
     directions, scales2 = model.imputation.directions, model.imputation.scales2
     penalty = model.imputation.penalty / model.probability
     count = belief.kept.counts.sum()
@@ -222,7 +223,7 @@ class PseudoLasso(NamedTuple):
 
 
 class PseudoLassoBelief(NamedTuple):
-    """Counts and sums of ``lassos`` are those of the imputation lasso."""
+    """The totals, and both lassos; counts and sums in ``lassos`` are the imputation lasso's."""
 
     kept: Kept
     lassos: RobustBelief
@@ -234,7 +235,7 @@ def _begin_lasso(model: PseudoLasso, arms: int) -> PseudoLassoBelief:
 
 @shared
 def solve_lasso(model: PseudoLasso, belief: PseudoLassoBelief, q: FloatArray, l2: float) -> None:
-    """The main lasso."""
+    """Solve the main lasso."""
     count = belief.kept.counts.sum()
     target = coefficients_of(model.lassos.features, q) / count
     solve_main(model.lassos, belief.lassos, target, count, l2)
@@ -244,7 +245,7 @@ def solve_lasso(model: PseudoLasso, belief: PseudoLassoBelief, q: FloatArray, l2
 def add_pseudo(
     model: PseudoLasso, belief: PseudoLassoBelief, arm: int, reward: float, l1: float, l2: float
 ) -> None:
-    """One more matched reward."""
+    """Add a matched reward."""
     kept, lassos = belief.kept, belief.lassos
     imputed = rewards_of(model.lassos.features, lassos.imputation.coef)
     for each in range(kept.counts.size):
@@ -262,7 +263,7 @@ def add_pseudo(
 
 @looped
 def solve_both(model: PseudoLasso, belief: PseudoLassoBelief, l2: float) -> None:
-    """Both lassos, once the imputation's Gram matrix and target are set."""
+    """Solve both lassos, once the imputation's Gram matrix and target are set."""
     lassos, p = belief.lassos, model.lassos.probability
     solve_from_nothing(imputation_lasso(model.lassos.features, lassos.imputation, lassos.counts))
     imputed = rewards_of(model.lassos.features, lassos.imputation.coef)

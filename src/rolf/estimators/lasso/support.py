@@ -24,11 +24,11 @@ SINGULAR = 1e-11  # a Schur complement below this share of A_jj is zero
 
 
 class Lasso(NamedTuple):
-    """One problem and its solution.
+    """A problem and its solution.
 
     gram A (n, n), target b (n,), half [l/2], coef m (n,), corr c (n,), signs of m on
     the support and 0 elsewhere (n,), inverse of A on the support (``matrices.py``), and in
-    steps how many breakpoints there were, walks that started over, and problems left short of the
+    steps the numbers of breakpoints, of walks that started over, and of problems that missed the
     tolerance.
     """
 
@@ -49,7 +49,7 @@ def lasso_start(gram: FloatArray, penalty: float) -> Lasso:
 
 
 def packed_start(size: int, penalty: float) -> Lasso:
-    """The same for many variables: A is given with each call, and the inverse is packed."""
+    """The same for many variables: A is passed with each call, and the inverse is packed."""
     return _start(np.zeros((0, 0)), Packed.empty(size), size, penalty)
 
 
@@ -67,7 +67,8 @@ def _start(gram: FloatArray, inverse: Any, size: int, penalty: float) -> Lasso:
 
 
 def check_lasso(lasso: Lasso) -> None:
-    """Raise ValueError if this is no lasso problem: the solver might search for very long."""
+    """Raise ValueError unless this is a lasso problem; otherwise the solver might run for very
+    long."""
     if not np.isin(lasso.signs, (-1.0, 0.0, 1.0)).all():
         raise ValueError("signs are not all -1, 0 or 1")
     if lasso.half[0] < 0.0:
@@ -79,7 +80,7 @@ def check_lasso(lasso: Lasso) -> None:
 def check_gram(gram: FloatArray, rows: FloatArray, counts: FloatArray) -> None:
     """Raise ValueError unless ``gram`` is rows' diag(counts) rows, up to rounding.
 
-    Both are multiplied by one random vector (Freivalds): O(K^2), and another matrix passes with
+    Both are multiplied by one random vector (Freivalds) in O(K^2); a wrong matrix passes with
     probability zero.
     """
     vector = np.random.default_rng().standard_normal(gram.shape[0])

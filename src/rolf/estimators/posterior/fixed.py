@@ -155,7 +155,7 @@ def inner_product(left: FloatArray, right: FloatArray) -> float:
 
 
 @shared
-def turn(rows: FloatArray, arms: IntArray, out: FloatArray) -> None:
+def rotate(rows: FloatArray, arms: IntArray, out: FloatArray) -> None:
     """Write the rows of some arms into the columns of ``out`` (D, B)."""
     for b in range(arms.size):
         for i in range(rows.shape[1]):
@@ -253,7 +253,7 @@ def absorb(grid: Posterior, belief: PlayedComponents, arm: int, value: float, co
     for block in range((belief.used[0] + width - 1) // width):
         start = block * width
         filled = min(width, belief.used[0] - start)
-        turn(grid.rows, belief.arms[start : start + filled], turned)
+        rotate(grid.rows, belief.arms[start : start + filled], turned)
         for j in range(live.size):
             g = live[j]
             combine(turned, gains[j], 0, filled, pull)
@@ -445,7 +445,7 @@ def average_others(
                 chosen[count] = arm
                 count += 1
             arm += 1
-        turn(grid.rows, chosen[:count], block)
+        rotate(grid.rows, chosen[:count], block)
         combine(block, centre, 0, count, middle)
         for b in range(count):
             spread[b] = alone

@@ -41,7 +41,7 @@ from rolf.estimators.posterior.scales import (
     scale_grid,
     weigh,
 )
-from rolf.kernel import looped, shared
+from rolf.kernel import borrowed, looped, shared
 from rolf.linalg import inverse, vecmat
 from rolf.types import FloatArray, IntArray
 
@@ -187,30 +187,34 @@ def varying_believed(
 ) -> Believed:
     """What is believed of the arms, for all components with more than the least weight."""
     arms, size = totals.rows.shape
-    evidence = belief.evidence
+    weights = belief.evidence.weights
+    evidence = borrowed(belief.evidence)
+    coef, cov = borrowed(belief.coef), borrowed(belief.cov)
+    totals, features = borrowed(totals), borrowed(features)
     means, variances = np.zeros((grid.latent.size, arms)), np.zeros((grid.latent.size, arms))
     way = np.empty(size)
     for g in range(grid.latent.size):
-        if evidence.weights[g] <= least or evidence.seen[0] == 0.0:
+        if weights[g] <= least or evidence.seen[0] == 0.0:
             continue
         latent = grid.latent[g]
         for a in range(arms):
             free = 1.0 / (1.0 + latent * totals.counts[a])
             held = (1.0 - free) / max(totals.counts[a], 1.0)
             middle = held * totals.sums[a]
+            way[0] = 1.0 - held * totals.rows[a, 0]
+            for i in range(1, size):
+                way[i] = features[a, i - 1] - held * totals.rows[a, i]
             for i in range(size):
-                way[i] = (features[a, i - 1] if i > 0 else 1.0) - held * totals.rows[a, i]
-            for i in range(size):
-                middle += way[i] * belief.coef[g, i]
+                middle += way[i] * coef[g, i]
             spread = latent * free
             for i in range(size):
                 inner = 0.0
                 for j in range(size):
-                    inner += belief.cov[g, i, j] * way[j]
+                    inner += cov[g, i, j] * way[j]
                 spread += way[i] * inner
             means[g, a] = middle
             variances[g, a] = max(spread, 0.0)
-    return Believed(evidence.weights, means, variances, noise_variances(evidence, grid.noise))
+    return Believed(weights, means, variances, noise_variances(evidence, grid.noise))
 
 
 @looped

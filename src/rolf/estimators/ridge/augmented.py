@@ -7,13 +7,12 @@ The estimated rewards r of all K arms solve
 with X' = V S W' the thin singular value decomposition and l the penalty: a diagonal matrix plus
 one of rank d, so a round costs O(K d).
 
-The paper's doubly robust ridge estimate is this very estimate whenever every past round is imputed
-again with the newest estimate and the rounds that did not match change neither: from the ridge
-equations b - A m = p m, so
+The paper's doubly robust ridge estimate equals this one if all earlier rounds are re-imputed with
+the newest estimate and unmatched rounds change neither: the ridge equations give b - A m = p m, so
 
     (n G + I)^-1 (n G m + (b - A m)/p) = (n G + I)^-1 (n G + I) m = m.
 
-Otherwise it is not; see ``estimators/lasso/pseudo.py``.
+Otherwise the two differ; see ``estimators/lasso/pseudo.py``.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from rolf.kernel import shared
 from rolf.linalg import add, add_outer, assign, dot, matvec, solve, vecmat, weighted_gram
 from rolf.types import FloatArray, IntArray
 
-#: what sums of numbers of size 1 leave behind
+#: rounding error of sums of numbers of size 1
 ROUNDING = 1e-14
 
 
@@ -70,7 +69,7 @@ def _begin(model: AugmentedRidge, arms: int) -> AugmentedBelief:
 
 @shared
 def add_reward(model: AugmentedRidge, belief: AugmentedBelief, arm: int, reward: float) -> None:
-    """One more reward of one arm: E changes in one entry, so core by one rank."""
+    """Add a reward of one arm: E changes in one entry, so core changes by rank one."""
     before = belief.counts[arm] + model.penalty
     after = before + 1.0
     change = 1.0 / after - 1.0 / before
@@ -85,18 +84,18 @@ def add_reward(model: AugmentedRidge, belief: AugmentedBelief, arm: int, reward:
 
 @shared
 def estimate(model: AugmentedRidge, belief: AugmentedBelief) -> None:
-    """The estimates, from core and image."""
+    """Compute the estimates from core and image."""
     shift = matvec(model.directions, matvec(belief.core, belief.image))
     assign(belief.estimates, (belief.sums - shift) / (belief.counts + model.penalty))
 
 
 @shared
 def refresh(model: AugmentedRidge, belief: AugmentedBelief) -> None:
-    """Recompute core and image from counts and sums, to remove accumulated rounding: O(n d^2) if
-    n arms have rewards.
+    """Recompute core and image from counts and sums, against accumulated rounding: O(n d^2) if n
+    arms have rewards.
 
     V'V = I, so E^-1 = I/l - diag(held) with held = N/(l (N + l)) turns (I + C V'E^-1 V) core = C
-    into (S^-2 - C V' diag(held) V) core = C, in which arms without rewards do not appear.
+    into (S^-2 - C V' diag(held) V) core = C, where arms without rewards drop out.
     """
     played = np.flatnonzero(belief.counts)
     rows, counts = model.directions[played], belief.counts[played]
@@ -106,7 +105,7 @@ def refresh(model: AugmentedRidge, belief: AugmentedBelief) -> None:
     trace = 0.0
     for i in range(prior.size):
         trace += left[i, i]
-    least = ROUNDING * model.penalty * trace  # below it S^-2 could not be told from zero
+    least = ROUNDING * model.penalty * trace  # below it, S^-2 would be lost to rounding
     for i in range(prior.size):
         for j in range(prior.size):
             left[i, j] *= -prior[i]
@@ -121,7 +120,7 @@ def refresh(model: AugmentedRidge, belief: AugmentedBelief) -> None:
 
 @shared
 def take_in(model: AugmentedRidge, belief: AugmentedBelief, arm: int, reward: float) -> None:
-    """One more reward of one arm, with a refresh now and then."""
+    """Add a reward of one arm, with an occasional refresh."""
     add_reward(model, belief, arm, reward)
     belief.seen[0] += 1
     count = belief.seen[0]

@@ -1,7 +1,7 @@
-"""Ridge on the observed features alone, fixed, for policies that draw from its posterior.
+"""Ridge on fixed observed features alone, for policies that draw from its posterior.
 
-Kept as its d coefficients and a square root of their covariance: a reward costs O(d^2), however
-many arms there are.
+The belief is d coefficients and a square root of their covariance, so a reward costs O(d^2) for any
+number of arms.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Ridge on the observed features alone, fixed.
+"""Ridge on fixed observed features alone.
 
-Kept as the estimated reward of every arm and its squared width x_a' M^-1 x_a; both are updated
-in O(K d), never recomputed.
+The belief is the estimated reward of every arm and its squared width x_a' M^-1 x_a; both are
+updated in O(K d), not recomputed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rolf.linalg import (
 )
 from rolf.types import FloatArray
 
-LOSS = 1e-2  # a squared width below this share of its last computed value is computed again
+LOSS = 1e-2  # recompute a squared width below this share of its last computed value
 
 
 class Ridge(NamedTuple):
@@ -40,8 +40,8 @@ class RidgeBelief(NamedTuple):
     """counts and sums are the truth.
 
     root root' = M^-1 with M = l I + sum_a N_a x_a x_a'; estimates = X M^-1 b (K,); squares are
-    the squared widths x_a' M^-1 x_a (K,), limits what they are computed again below, and
-    logdet [log(det M / l^d)].
+    the squared widths x_a' M^-1 x_a (K,), which are recomputed when below limits, and logdet
+    [log(det M / l^d)].
     """
 
     counts: FloatArray
@@ -76,8 +76,8 @@ def _observe(model: Ridge, belief: RidgeBelief, seen: Observation) -> None:
 def narrow(model: Ridge, belief: RidgeBelief, spread: FloatArray, size: float) -> None:
     """The squared widths after one more reward, in O(K).
 
-    Subtraction leaves rounding behind. A width that has lost most of what it was is computed
-    again from the root, which keeps its accuracy: two or three times per arm in a long run.
+    Subtraction accumulates rounding errors. A width that has lost most of its size is recomputed
+    from the root, which stays accurate: two or three times per arm in a long run.
     """
     assign(belief.squares, belief.squares - spread * spread * (1.0 / (1.0 + size)))
     lost = np.flatnonzero(belief.squares < belief.limits)

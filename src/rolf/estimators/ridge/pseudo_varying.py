@@ -1,5 +1,5 @@
-"""Doubly robust ridge on features that vary, for the readings that ``estimators/lasso/pseudo.py``
-describes.
+"""Doubly robust ridge on varying features, for the readings described in
+``estimators/lasso/pseudo.py``.
 
 The augmented features of arm a in round t are x~ = [x_{a,t}, e_a]. The main ridge sums x~ x~' and
 x~ times the pseudo-reward over the matched rounds and all arms, so a reward needs the features of
@@ -9,12 +9,12 @@ biases of the main ridge with penalty l solve
 
     (P + l I - C'C/(n + l)) theta = u - C'q/(n + l),        bias = (q - C theta)/(n + l).
 
-If every round is imputed again with the newest (theta, bias) of the imputation, then
+If all rounds are re-imputed with the newest (theta, bias) of the imputation, then
 
     q = C theta + n bias + (sums - F theta - N bias)/p,
     u = P theta + C'bias + (cross - A theta - F'bias)/p
 
-with counts N, feature sums F and second moment A of the arms that were played.
+with counts N, feature sums F and second moment A of the played arms.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class PseudoVarying(NamedTuple):
 
 
 class Played(NamedTuple):
-    """Of the arms that were played: counts and sums (K,), feature sums (K, d), second moment
-    (d, d) and cross moment (d,)."""
+    """Totals of the played arms: counts and sums (K,), feature sums (K, d), second moment (d, d)
+    and cross moment (d,)."""
 
     counts: FloatArray
     sums: FloatArray
@@ -59,9 +59,9 @@ class Played(NamedTuple):
 
 
 class PseudoVaryingBelief(NamedTuple):
-    """All but the main estimate (theta (d,), bias (K,)) adds up: what was played in the matched
-    rounds, what the imputation has seen, what is set aside; and C (K, d), P (d, d), q (K,) and
-    u (d,), of which q and u are zero unless frozen."""
+    """All but the main estimate (theta (d,), bias (K,)) is additive: totals of the matched rounds,
+    of what the imputation has seen, and of what is set aside; and C (K, d), P (d, d), q (K,) and u
+    (d,), where q and u are zero unless frozen."""
 
     matched: Played
     imputation: Played
@@ -97,7 +97,7 @@ def add_table(target: FloatArray, factor: float, table: FloatArray) -> None:
 
 @shared
 def add_played(played: Played, arm: int, row: FloatArray, reward: float) -> None:
-    """One more reward."""
+    """Add a reward."""
     played.counts[arm] += 1.0
     played.sums[arm] += reward
     add(played.feature_sums[arm], 1.0, row)
@@ -107,7 +107,7 @@ def add_played(played: Played, arm: int, row: FloatArray, reward: float) -> None
 
 @shared
 def take_over(played: Played, aside: Played) -> None:
-    """Move what was set aside."""
+    """Add what was set aside, and clear it."""
     for target, source in (
         (played.counts, aside.counts),
         (played.sums, aside.sums),
@@ -132,7 +132,7 @@ def biased_ridge(
     sums: FloatArray,
     penalty: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Coefficients (d,) and biases (K,) of a ridge from its totals; the biases are eliminated."""
+    """Coefficients (d,) and biases (K,) of a ridge from its totals, by eliminating the biases."""
     weights = 1.0 / (counts + penalty)
     left = moment - weighted_gram(feature_sums, weights)
     for i in range(left.shape[0]):
@@ -229,8 +229,8 @@ def _check_totals(model: PseudoVarying, belief: PseudoVaryingBelief, rounds: int
 
 def _check_growth(model: PseudoVarying) -> None:
     raise ValueError(
-        'with imputation="frozen" or "previous", or unmatched="impute", the features of all arms '
-        "in every past round count, and a new arm has none"
+        'with imputation="frozen" or "previous", or unmatched="impute", a new arm would need '
+        "features in all earlier rounds"
     )
 
 

@@ -1,7 +1,7 @@
-"""Ridge on the features of the round: alone, or beside a free bias for every arm.
+"""Ridge on the features of the round, alone or with a free bias per arm.
 
-``VaryingRidge`` sees the features x_{a,t} and nothing else. ``BiasedRidge`` has the features
-[x_{a,t}, e_a]; the biases are eliminated, so the state is d x d.
+``VaryingRidge`` sees only the features x_{a,t}. ``BiasedRidge`` has the features [x_{a,t}, e_a];
+the biases are eliminated, so the state is d x d.
 """
 
 from __future__ import annotations

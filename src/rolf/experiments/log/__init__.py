@@ -1,1 +1,1 @@
-"""The log of an experiment, and the replica that each process folds it into."""
+"""The log of an experiment, and the replica into which each process folds it."""

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any, TypeVar
 
 from rolf.errors import RolfError
-from rolf.experiments.log.history import Past, check_source
+from rolf.experiments.log.history import HistoryEntry, check_source
 from rolf.experiments.log.replica import Replica
 from rolf.experiments.log.synced import SyncedReplica
 from rolf.experiments.roster import Roster
@@ -21,7 +21,7 @@ T = TypeVar("T")
 def change_roster(
     log: SyncedReplica, describe: Callable[[Roster], dict[str, Any]]
 ) -> tuple[Roster, Roster]:
-    """Record a change, unless it is empty; returns the rosters before and after it."""
+    """Record a change unless it is empty; return the rosters before and after it."""
 
     def change(replica: Replica) -> tuple[tuple[Roster, Roster], list[Row]]:
         before = replica.roster
@@ -38,8 +38,8 @@ def change_roster(
     return _append(log, change)
 
 
-def learn(log: SyncedReplica, make: Callable[[Replica], Past], source: str | None) -> int:
-    """Learn a history, which is made for the current arms; returns how many rounds are new."""
+def learn(log: SyncedReplica, make: Callable[[Replica], HistoryEntry], source: str | None) -> int:
+    """Learn a history made for the current arms; return the number of new rounds."""
 
     def history(replica: Replica) -> tuple[int, list[Row]]:
         past = make(replica)
@@ -53,12 +53,12 @@ def learn(log: SyncedReplica, make: Callable[[Replica], Past], source: str | Non
 
 
 def _append(log: SyncedReplica, rows_for: Callable[[Replica], tuple[T, list[Row]]]) -> T:
-    """Append the row that follows from a replica; returns what comes with it."""
+    """Append the rows made from a replica; return the value made with them."""
     with closing(log.attempts()) as attempts:
         for attempt in attempts:
             try:
                 result, rows = rows_for(attempt.replica)
-            except RolfError:  # perhaps only because something is not known yet
+            except RolfError:  # the replica may be out of date
                 if attempt.certain:
                     raise
                 continue

@@ -1,4 +1,4 @@
-"""The decisions of a log with their rewards, as users see them."""
+"""The decisions of a log with their rewards, in their public form."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Correction:
     """A correction of a reward.
 
     Attributes:
-        was: the reward before it.
-        reward: the right one.
-        reason: why the other one was wrong.
-        corrected_at: when, in seconds since 1970.
+        was: the reward before the correction.
+        reward: the corrected reward.
+        reason: why the earlier reward was wrong.
+        corrected_at: when it was corrected, in seconds since 1970.
     """
 
     was: float
@@ -33,20 +33,21 @@ class LoggedDecision:
     """A decision in the log of an experiment, with its reward.
 
     Attributes:
-        id: under which its reward is told.
-        arm: its name.
-        probability: with which the arm was chosen; None if unknown.
-        asked_at: when it was made, in seconds since 1970.
-        reward: the one that counts: as it was corrected last, told or given by default; None while
-            the decision is pending.
-        told_at: when the reward came.
+        id: the id for telling its reward.
+        arm: the name of its arm.
+        probability: the probability with which the arm was chosen; None if unknown.
+        asked_at: when the decision was made, in seconds since 1970.
+        reward: the current reward: as last corrected, told or given by default; None while the
+            decision is pending.
+        told_at: when the reward was told.
         is_default: whether it is the default reward.
-        corrections: of the reward, the first one first.
-        context: of the round, by name; None for experiments without contexts.
-        features: (K, d), of the round, for policies that take them with every ask; otherwise None.
+        corrections: corrections of the reward, in order.
+        context: context of the round, by name; None for experiments without contexts.
+        features: (K, d) features of the round, for policies that take them with every ask;
+            otherwise None.
         greedy, pseudo_action: the arm the draw was centred on, and RoLF's pseudo-action.
         matched: whether the reward enters the estimates (RoLF's coupling).
-        asked_order, told_order: the places of decision and reward in the log, from 1.
+        asked_order, told_order: positions of decision and reward in the log, from 1.
     """
 
     id: str
@@ -66,12 +67,12 @@ class LoggedDecision:
     told_order: int | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON can hold."""
+        """The decision as plain data for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LoggedDecision:
-        """The decision that ``to_dict`` turned into plain data."""
+        """The inverse of ``to_dict``."""
         known = {each.name: data[each.name] for each in fields(cls)}
         known["corrections"] = [Correction(**each) for each in data["corrections"]]
         return cls(**known)
@@ -88,7 +89,7 @@ class History(NamedTuple):
 def logged_decisions(
     rows: Iterable[Row], record: Record, roster: Roster, context: Context | None
 ) -> list[LoggedDecision]:
-    """The decisions among some rows, with their rewards, in the order of their numbers.
+    """The decisions in these rows with their rewards, ordered by number.
 
     ``roster``: one that has all of their arms.
     """
@@ -98,7 +99,7 @@ def logged_decisions(
 
 
 def decision_histories(rows: Iterable[Row]) -> list[History]:
-    """Decisions with their rewards, which follow them, in the order of their numbers."""
+    """Group rows by decision, ordered by number; rewards follow their decisions."""
     histories: dict[int, History] = {}
     for row in rows:
         if row.kind == DECISION:
@@ -106,7 +107,7 @@ def decision_histories(rows: Iterable[Row]) -> list[History]:
         elif row.kind == CORRECTION:
             known = histories[row.number]
             histories[row.number] = known._replace(corrections=(*known.corrections, row))
-        elif row.kind in (REWARD, DEFAULT):  # a late reward takes the place of the default
+        elif row.kind in (REWARD, DEFAULT):  # a late reward replaces the default
             histories[row.number] = histories[row.number]._replace(reward=row)
     return [histories[number] for number in sorted(histories)]
 

@@ -1,7 +1,7 @@
-"""Rewards from before an experiment, as one row of its log.
+"""History, rounds played before an experiment, as one row of its log.
 
-Most policies learn from totals per arm, so totals are all that is kept. Others need every round:
-those whose features vary, and those that weigh rewards by chances.
+Most policies learn from totals per arm, so only totals are kept. Policies with varying features and
+policies that weight rewards by probabilities need every round.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from rolf.policies.state.arrays import pack, remember, unpack
 from rolf.text import counted, listed
 from rolf.types import FloatArray, IntArray
 
-#: characters of one row: a history that is larger has to come in parts
+#: maximum number of characters in a row; a larger history must come in parts
 MAX_CHARACTERS = 100_000_000
-#: the longest name of a source
+#: maximum number of characters in the name of a source
 MAX_SOURCE = 200
 
 
-#: some rounds: positions of arms, rewards, and contexts, where the policy takes them
+#: some rounds: positions of arms, rewards, and contexts if the policy takes them
 Rounds: TypeAlias = tuple[IntArray, FloatArray, FloatArray | None]
 
 
-class Past(NamedTuple):
-    """A history: totals per arm, and each of its rounds where the policy needs them.
+class HistoryEntry(NamedTuple):
+    """A history learned in one step: totals per arm, and every round if the policy needs it.
 
-    ``uniform``: the chances of its rounds were not given, and are those of the arms of the moment.
+    ``uniform``: no probabilities were passed, so they are uniform over the current arms.
     """
 
     totals: ArmTotals
@@ -54,8 +54,8 @@ class Past(NamedTuple):
         features: Any = None,
         context: Any = None,
         probabilities: Any = None,
-    ) -> Past:
-        """A history that a policy accepts; all arms that it does not have are named at once."""
+    ) -> HistoryEntry:
+        """A history accepted by a policy; an error names all unknown arms at once."""
         positions = positions_of(arms, labels)
         values = checked_rewards(policy, rewards, positions.size)
         history = policy.past_rounds(positions, values, features, context, probabilities)
@@ -65,11 +65,11 @@ class Past(NamedTuple):
         return cls(totals, None if policy.learns_totals else history, probabilities is None)
 
     @classmethod
-    def gathered(cls, policy: Policy, arms: Arms, parts: Iterable[Rounds]) -> Past | None:
-        """A history that comes in parts, in the order of its rounds; None if there are none.
+    def gathered(cls, policy: Policy, arms: Arms, parts: Iterable[Rounds]) -> HistoryEntry | None:
+        """A history from parts, in the order of rounds; None if there are none.
 
-        Rewards are added one by one, so the totals, and by them the history, are the same however
-        it is cut.
+        Rewards are added one by one, so the totals, and thus the history, do not depend on how it
+        is split.
         """
         counts, sums, squares = np.zeros((3, arms.count))
         level, kept, size = 0.0, [], 0
@@ -94,8 +94,8 @@ class Past(NamedTuple):
     @classmethod
     def from_totals(
         cls, policy: Policy, counts: Any, sums: Any, squares: Any, level: float
-    ) -> Past:
-        """A history of which only totals per arm are known."""
+    ) -> HistoryEntry:
+        """A history known only by totals per arm."""
         totals = policy.checked_totals(counts, sums, squares, level)
         return cls(totals, None, uniform=False)
 
@@ -104,14 +104,14 @@ class Past(NamedTuple):
         return int(self.totals.counts.sum())
 
     def teach(self, policy: Policy) -> None:
-        """Let a policy learn it."""
+        """Let a policy learn the history."""
         if self.rounds is None:
             policy.learn_totals(*self.totals[:3], level=self.totals.level)
             return
         policy.learn_history(self.rounds)
 
     def check_fits(self, policy: Policy) -> None:
-        """Raise if a policy cannot learn it; the policy does not change."""
+        """Raise if a policy cannot learn the history; the policy does not change."""
         restore = remember(policy.state)
         try:
             self.teach(policy)
@@ -139,7 +139,7 @@ class Past(NamedTuple):
         return text
 
     @classmethod
-    def loads(cls, data: dict[str, Any], arms: int) -> Past:
+    def loads(cls, data: dict[str, Any], arms: int) -> HistoryEntry:
         columns = np.zeros((3, arms))
         for column, name in zip(columns, ("counts", "sums", "squares"), strict=True):
             for arm, value in zip(data["arms"], data[name], strict=True):
@@ -153,16 +153,16 @@ class Past(NamedTuple):
 
 
 def too_large(rounds: int) -> InvalidArgument:
-    """What to say of more rounds than one row of a log can hold."""
-    expected = "fewer at a time; give each part a source of its own"
+    """The error for more rounds than fit into one row of a log."""
+    expected = "fewer at a time, each part with its own source"
     return InvalidArgument("arms", f"{rounds} rounds", expected)
 
 
 def digest(data: dict[str, Any]) -> str:
-    """By which the same history is recognised, also when there are more arms."""
+    """A digest that identifies a history, even after arms were added."""
     known = {key: value for key, value in data.items() if key not in ("source", "digest")}
     if known.get("uniform"):
-        known["rounds"] = known["rounds"][:-1]  # without the chances, which depend on the arms
+        known["rounds"] = known["rounds"][:-1]  # probabilities depend on the arms
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -177,19 +177,19 @@ def checked_source(source: Any) -> str | None:
 
 
 def check_source(known: dict[str, str], source: str | None, data: dict[str, Any]) -> bool:
-    """Whether a history is already known by its source; raises if another history is."""
+    """Whether a history was already learned from this source; raise if another one was."""
     if source is None or source not in known:
         return False
     if known[source] != data["digest"]:
         raise ExperimentError(
             f"the source {source!r} was learned already, with other rounds; nothing was learned. "
-            "Give what is new a name of its own"
+            "Use a new name for new rounds"
         )
     return True
 
 
 def positions_of(arms: Arms, labels: Any) -> IntArray:
-    """The positions of the arms of past rounds; all unknown ones are named at once."""
+    """The positions of the arms of past rounds; an error names all unknown arms at once."""
     if isinstance(labels, str | dict) or not hasattr(labels, "__iter__"):
         raise InvalidArgument("arms", labels, "a list of arms, one per past round")
     names = labels.tolist() if hasattr(labels, "tolist") else list(labels)

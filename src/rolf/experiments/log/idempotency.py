@@ -1,8 +1,8 @@
-"""Idempotency keys: asking again with the same key gives the same decisions.
+"""Idempotency keys: asking again with the same key returns the same decisions.
 
-The row that names the decisions of a request is appended together with them. Its place in the log
-follows from the key, so that another process that asks with the same key at the same time finds the
-place taken, and reads there what was decided.
+The row that lists the decisions of a request is appended together with them. Its place in the log
+is derived from the key, so another process that asks with the same key at the same time finds the
+place taken, and reads the decisions from that row.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from rolf.checks import MAX_KEY, is_text
@@ -17,44 +18,49 @@ from rolf.errors import DifferentRequest, InvalidArgument, UnusableStorage
 from rolf.experiments.storage.contract import Store, check_exists
 from rolf.experiments.storage.rows import DECISION, IDEMPOTENCY, Record, Row
 
-#: the numbers of requests start here, far above those of decisions
+#: numbers of requests start here, far above numbers of decisions
 FIRST = 2**62
 
 
 class Request:
-    """A key, and what is asked for with it, as digests."""
+    """A key and the content of its request, as digests."""
 
     def __init__(self, key: Any, *, available: Any = None, **others: Any) -> None:
         good = isinstance(key, str) and key and key.isprintable() and is_text(key)
         if not good or len(key) > MAX_KEY:
-            raise InvalidArgument("idempotency_key", key, f"some text, up to {MAX_KEY} characters")
+            raise InvalidArgument("idempotency_key", key, f"text of up to {MAX_KEY} characters")
         self.key = _digest(key)
-        arguments = {**others, "available": _in_order(available)}
-        try:
-            text = json.dumps(arguments, sort_keys=True, default=plain)
-        except (TypeError, ValueError):  # whoever decides will say what is wrong with it
-            text = json.dumps(repr(arguments))
-        as_numbers = json.loads(text, parse_int=float)  # 1 and 1.0 ask for the same
-        self.arguments = _digest(json.dumps(as_numbers, sort_keys=True))
+        self._others, self._available = others, available
         # Two keys in a billion may share one of these numbers, but hardly all of them.
         parts = (self.key[start : start + 16] for start in range(0, 64, 16))
         self.numbers = [FIRST + int(part, 16) % FIRST for part in parts]
 
+    @cached_property
+    def arguments(self) -> str:
+        """Computed only when compared or recorded, since that is slow with many features."""
+        arguments = {**self._others, "available": _in_order(self._available)}
+        try:
+            text = json.dumps(arguments, sort_keys=True, default=plain)
+        except (TypeError, ValueError):  # the decision itself will report the error
+            text = json.dumps(repr(arguments))
+        as_numbers = json.loads(text, parse_int=float)  # 1 and 1.0 are the same request
+        return _digest(json.dumps(as_numbers, sort_keys=True))
+
     def found(self, taken: Mapping[int, Row]) -> tuple[int, int] | None:
-        """The first of the decisions that answer this request, and how many there are; None if it
-        is new. ``taken``: the rows of requests at any of its numbers."""
+        """The first decision for this request and the number of decisions; None if the request is
+        new. ``taken``: the rows of requests at any of its numbers."""
         for number in self.numbers:
             details = taken[number].parsed if number in taken else {}
             if details.get("key") != self.key:
                 continue
             if details["arguments"] != self.arguments:
-                raise DifferentRequest("the key was used before, to ask for something else")
+                raise DifferentRequest("the key was used before for a different request")
             return details["first"], details["count"]
         self.numbers = [number for number in self.numbers if number not in taken]
         return None
 
     def row(self, decisions: Sequence[Row]) -> Row:
-        """The row that says that these decisions answer this request."""
+        """The row that records these decisions as the answer to this request."""
         first, count = decisions[0], len(decisions)
         details = {"key": self.key, "arguments": self.arguments, "first": first.number}
         text = json.dumps({**details, "count": count})
@@ -65,7 +71,7 @@ Answer: TypeAlias = list[Row] | DifferentRequest
 
 
 def answers(store: Store, record: Record, requests: Sequence[Request]) -> dict[Request, Answer]:
-    """The decisions that were made for requests, without those that are new."""
+    """The decisions already made for requests; new requests are left out."""
     numbers = [number for request in requests for number in request.numbers]
     if not numbers:
         return {}
@@ -97,7 +103,7 @@ def _digest(text: str) -> str:
 
 
 def _in_order(available: Any) -> Any:
-    """The arms to choose from, in an order of their own: a set has another in every process."""
+    """The arms to choose from, sorted, since the order of a set differs between processes."""
     if isinstance(available, str) or not isinstance(available, Iterable):
         return available
     listed = available.tolist() if hasattr(available, "tolist") else list(available)
@@ -105,7 +111,7 @@ def _in_order(available: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Arrays, tables and labels as JSON holds them."""
+    """Convert arrays, tables and labels to data for JSON."""
     if hasattr(value, "to_numpy"):
         value = value.to_numpy()
     return value.tolist() if hasattr(value, "tolist") else repr(value)

@@ -1,15 +1,14 @@
 """The state of an experiment in one process: its log, folded row by row.
 
-Nothing but rows of the log changes a replica, and every process reads them in the same order. So
-replicas that have read equally far hold the same bits, and a snapshot equals a fold of the log.
-(Arrays that are large and follow from others are not saved but computed again, and then agree up
-to rounding.)
+Only rows of the log change a replica, and every process reads them in the same order. So replicas
+that have read equally far are equal bit by bit, and a snapshot equals a fold of the log. (Large
+arrays derived from others are not saved but recomputed, and then agree up to rounding.)
 
 A decision advances the clock as it did when it was made. A reward is the policy's own update. A
-late reward replaces the default reward applied before it, by the difference that the two make to
-the totals, and so does a correction; where that would not be exact, all rewards are taken in
-again, corrected from the start. A change of the arms creates a policy for the new roster, which
-gets the totals of the old one and recomputes the rest from them.
+late reward replaces the default reward applied earlier by adding their difference to the totals,
+and so does a correction; if that would not be exact, the whole log is folded again with rewards
+corrected from the start. A change of the arms creates a policy for the new roster, which takes over
+the old totals and recomputes the rest from them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from rolf.errors import ExperimentError, RolfWarning, UnknownPolicy
-from rolf.experiments.log.history import Past
+from rolf.experiments.log.history import HistoryEntry
 from rolf.experiments.log.totals import RewardTotals
 from rolf.experiments.roster import Roster
 from rolf.experiments.storage.rows import (
@@ -48,13 +47,13 @@ from rolf.types import Choice, FloatArray
 
 
 class Corrected(Exception):
-    """A correction that calls for all rewards to be taken in again."""
+    """A correction that requires folding the whole log again."""
 
 
 def earlier_corrections(rows: Iterable[LogRow]) -> dict[int, Row]:
-    """The rewards to be corrected from the start: the latest correction of each decision, up to
-    the last one that calls for it."""
-    since: dict[int, Row] = {}  # the last one that calls for it
+    """The corrections to apply from the start: the latest of each decision, up to the last one that
+    requires it."""
+    since: dict[int, Row] = {}  # after the last one that requires it
     known: dict[int, Row] = {}
     for row in rows:
         if row[1] == CORRECTION:
@@ -67,24 +66,24 @@ def earlier_corrections(rows: Iterable[LogRow]) -> dict[int, Row]:
 
 
 class Replica:
-    """What one process knows about an experiment.
+    """The state of an experiment, as known to one process.
 
     Attributes:
-        record: how it was created.
+        record: how the experiment was created.
         roster: the arms.
-        policy: what is believed; ``state`` is its state, and ``whole`` whether a reward needs the
-            features that all arms had in its round.
-        last, last_row: the last row applied: its place in the log; its kind, number and time.
+        policy: the policy; ``state`` is its state, and ``whole`` says whether a reward needs the
+            features of all arms in its round.
+        last, last_row: the last row applied: its position in the log; its kind, number and time.
         issued, changes, histories: the highest number of a decision, of a change of the roster, and
             of a history.
-        asked, told, history: per arm, decisions, rewards told, and rounds from before.
-        past_sums: per arm, the sum of the rewards from before.
-        defaults: decisions that count with the default reward.
-        replaced: default rewards that gave way to real ones.
-        corrected: corrections of rewards.
-        requests: idempotency keys that were used.
-        sources: where histories came from, with their digests.
-        totals: of the rewards.
+        asked, told, history: decisions, rewards told, and rounds of history, per arm.
+        history_sums: sum of the rewards of history, per arm.
+        defaults: number of decisions that count with the default reward.
+        replaced: number of default rewards replaced by real ones.
+        corrected: number of corrections.
+        requests: number of idempotency keys used.
+        sources: sources of histories, with their digests.
+        totals: totals of the rewards.
         pending: number -> time of the decisions that may still get the default reward.
     """
 
@@ -94,8 +93,7 @@ class Replica:
         roster: Roster | None = None,
         corrections: dict[int, Row] | None = None,
     ) -> None:
-        """``corrections``: those that are known before the log is read, from
-        ``earlier_corrections``."""
+        """``corrections``: corrections to apply from the start, from ``earlier_corrections``."""
         self.record = record
         self._corrections = corrections or {}
         self.roster = roster or Roster.loads(record.features)
@@ -103,35 +101,35 @@ class Replica:
         arms = self.roster.arms.count
         self.last = self.issued = self.changes = self.histories = 0
         self.asked, self.told, self.history = [0] * arms, [0] * arms, [0] * arms
-        self.past_sums = [0.0] * arms
+        self.history_sums = [0.0] * arms
         self.defaults = self.replaced = self.corrected = self.requests = 0
         self.sources: dict[str, str] = {}
         self.totals = RewardTotals(arms)
         self.pending: dict[int, float] = {}
         self.last_row: list[Any] = []
-        self._oldest: list[tuple[float, int]] = []  # a heap; some are no longer pending
+        self._oldest: list[tuple[float, int]] = []  # a heap, in which some are no longer pending
         self._philox = np.random.Philox(key=record.seed)
         self._rng = np.random.Generator(self._philox)
         self._philox_start = self._philox.state
 
     def restore(self, last: int, pending: dict[int, float]) -> None:
-        """Go on after this row, with these decisions pending."""
+        """Continue after this row, with these decisions pending."""
         self.last, self.pending = last, pending
         self._oldest = sorted((time, number) for number, time in pending.items())
 
     def _reset_policy(self) -> None:
-        """Start over with a policy without experience, for the current roster."""
+        """Start over with a fresh policy for the current roster."""
         options = json.loads(self.record.options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RolfWarning)  # shown when the experiment was created
             cls = self._policy_class(options)
             self.policy: Policy = cls(self.roster.arms.features, seed=0, **options)
-        self.policy.arms = self.roster.arms  # by their names
+        self.policy.arms = self.roster.arms  # named arms
         self.state = self.policy.state
         self.whole = self.policy.whole
 
     def _policy_class(self, options: dict[str, Any]) -> Any:
-        """The class of the policy, which must keep the promises that a replica relies on."""
+        """The class of the policy, which must meet the requirements of a replica."""
         name = self.record.policy
         try:
             cls = policy_class(name)
@@ -153,7 +151,7 @@ class Replica:
             if seq != self.last + 1:
                 raise ValueError(f"row {seq} follows row {self.last}")
             if kind == CORRECTION and self._calls_for_fold(Row(*row)):
-                raise Corrected  # before anything changes: folding the log may fail
+                raise Corrected  # before any change, since folding the log may fail
             self.last, self.last_row = seq, [kind, row[2], float(row[3])]
             if kind == DECISION:
                 self._apply_decision(row)
@@ -171,7 +169,7 @@ class Replica:
     def _apply_decision(self, row: LogRow) -> None:
         (_, _, number, time, arm, _, _, _, _, clock_steps, _, _, _) = row
         clock = self.state.clock
-        if clock_steps == 1:  # as usual
+        if clock_steps == 1:  # the usual case
             clock[0] += 1
         else:
             for entry in range(clock.size):
@@ -190,7 +188,9 @@ class Replica:
         probability = math.nan if chance is None else chance
         choice = Choice(arm, probability, greedy, pseudo, bool(matched))
         x = self._features_of(arm, details and json.loads(details))
-        reward = float(reward)  # whatever the database returns: compiled code tells the two apart
+        reward = float(
+            reward
+        )  # databases may return an int, which compiled code treats differently
         if kind == REWARD and number in self._corrections:
             reward = float(self._corrections[number].reward or 0.0)
         self.totals.add(arm, reward)
@@ -212,7 +212,7 @@ class Replica:
         return bool(row.parsed["refold"]) and not self._is_known(row)
 
     def _is_known(self, row: Row) -> bool:
-        """Whether the decision has had this reward, or a later one, from the start."""
+        """Whether the decision had this reward, or a later one, from the start."""
         earlier = self._corrections.get(row.number)
         return earlier is not None and row.ordinal <= earlier.ordinal
 
@@ -229,7 +229,7 @@ class Replica:
         self._exchange(choice, self._features_of(row.arm, details["round"]), wrong, right)
 
     def _features_of(self, arm: int, recorded: dict[str, Any] | None) -> FloatArray:
-        """What was kept of the features of a decision, which has them where they vary."""
+        """The features kept for a decision; recorded ones if they vary."""
         policy = self.policy
         if not recorded:
             row: FloatArray = policy.arms.features[arm]
@@ -241,7 +241,7 @@ class Replica:
         return policy.keep(table, arm if self.whole else 0)
 
     def _exchange(self, choice: Choice, x: FloatArray, wrong: float, right: float) -> None:
-        """Put a reward in the place of another, by the difference that the two make."""
+        """Replace a reward by another, by adding their difference."""
         policy, state = self.policy, self.state
         restore = remember(state)
         totals_after = []
@@ -254,36 +254,36 @@ class Replica:
         policy.recompute()
 
     def must_refold(self, wrong: float, right: float) -> bool:
-        """Whether a correction is exact only if all rewards are taken in again."""
+        """Whether a correction is exact only if the whole log is folded again."""
         return self.policy.sequential or not self.totals.can_take_off(wrong, right)
 
     def _apply_history(self, row: Row) -> None:
         details = row.parsed
-        past = Past.loads(details, self.roster.arms.count)
-        past.teach(self.policy)
-        self.totals.add_totals(past.totals)
-        played = past.totals.counts.astype(int).tolist()
+        history = HistoryEntry.loads(details, self.roster.arms.count)
+        history.teach(self.policy)
+        self.totals.add_totals(history.totals)
+        played = history.totals.counts.astype(int).tolist()
         self.history = [known + more for known, more in zip(self.history, played, strict=True)]
-        self.past_sums = (np.array(self.past_sums) + past.totals.plain_sums).tolist()
+        self.history_sums = (np.array(self.history_sums) + history.totals.plain_sums).tolist()
         self.histories = max(self.histories, row.number)
         if details["source"] is not None:
             self.sources[details["source"]] = details["digest"]
 
     def _apply_change(self, row: Row) -> None:
-        change = json.loads(row.details or "")  # a change of nothing is damage
+        change = json.loads(row.details or "")  # a change without details is damage
         self.changes = max(self.changes, row.number)
         self.roster = self.roster.changed(change)
         added = self.roster.arms.count - len(self.asked)
         self.asked += [0] * added
         self.told += [0] * added
         self.history += [0] * added
-        self.past_sums += [0.0] * added
+        self.history_sums += [0.0] * added
         self.totals.extend(added)
         if "add" in change or "update" in change:
             self._carry_over_totals()
 
     def _carry_over_totals(self) -> None:
-        """Replace the policy by one for the current roster with the same experience."""
+        """Replace the policy by one for the current roster with the same totals."""
         policy, state = self.policy, self.state
         self._reset_policy()
         paths = [*policy.totals, *policy.common, "pending"]
@@ -293,10 +293,10 @@ class Replica:
         self.policy.recompute()
 
     def due(self, before: float, most: int) -> list[int]:
-        """Decisions made by this time that are due for the default reward: up to ``most``, the
-        oldest first.
+        """Decisions made by this time that are due for the default reward: up to ``most``, oldest
+        first.
 
-        They stay due until their reward is read from the log.
+        They stay due until a reward is read from the log.
         """
         heap = self._oldest
         due: list[tuple[float, int]] = []
@@ -312,7 +312,7 @@ class Replica:
 
     @contextmanager
     def ahead(self) -> Iterator[None]:
-        """Decide what is not in the log yet; afterwards the replica is as before."""
+        """Decide ahead of the log; afterwards the replica is restored."""
         state = self.state
         clock, pending = state.clock.copy(), state.pending.copy()
         try:
@@ -322,7 +322,7 @@ class Replica:
             state.pending[:] = pending
 
     def details_of(self, features: FloatArray, context: Any) -> str | None:
-        """What a decision has to record of its round: the context, or the features if they vary."""
+        """The details to record for a decision: the context, or the features if they vary."""
         policy = self.policy
         if policy.context is not None:
             return json.dumps({"context": policy.context.vector(context).tolist()})
@@ -336,11 +336,12 @@ class Replica:
         time: float,
         distinct: bool = False,
     ) -> list[Row]:
-        """The next decisions, which get these numbers, as rows to be added.
+        """Make the decisions with these numbers, as rows to append.
 
-        The random draws of a decision depend on the seed and its number alone.
+        The random draws of a decision depend only on the seed and its number.
         """
         policy, state = self.policy, self.state
+        bits = 1 << np.arange(state.clock.size)
         rows = []
         for number in numbers:
             before = state.clock.copy()
@@ -349,7 +350,6 @@ class Replica:
                 chance = chance()
             if distinct:
                 round = round._replace(available=round.available[round.available != choice.arm])
-            steps = enumerate(state.clock - before)
             rows.append(
                 Row(
                     seq=0,
@@ -361,14 +361,14 @@ class Replica:
                     greedy=int(choice.greedy),
                     pseudo_action=int(choice.pseudo),
                     matched=bool(choice.matched),
-                    clock_steps=sum(int(step) << entry for entry, step in steps),
+                    clock_steps=int((state.clock - before) @ bits),
                     details=details,
                 )
             )
         return rows
 
     def _generator(self, number: int) -> np.random.Generator:
-        """The random numbers of one decision: its block of a counter-based generator."""
+        """The generator of one decision: its block of a counter-based generator."""
         state = self._philox_start
         state["state"]["counter"][:] = (0, 0, number, 0)
         self._philox.state = state
@@ -376,7 +376,7 @@ class Replica:
 
 
 def _import_hint(policy: str) -> str:
-    """What to do so that a policy can be found by its name."""
+    """A hint on how to make a policy importable by its name."""
     module, colon, _ = policy.partition(":")
     if module == "__main__":
         return "its class was defined in a script: run that script, or define it in a module"

@@ -1,4 +1,4 @@
-"""Rewards, as rows of the log: told, given by default, and corrected."""
+"""Rewards as rows of the log: told, given by default, and corrected."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from rolf.types import Decision
 
 T = TypeVar("T")
 
-#: corrections of one decision
+#: maximum number of corrections of one decision
 MAX_CORRECTIONS = 1_000
-#: how long a call may spend on default rewards that are due, in seconds, and how many at a time
+#: seconds a call may spend on due default rewards, and how many to give at a time
 DEFAULTS_TIME, DEFAULTS_PART = 0.01, 100
 
 # --- rewards that are told ---
 
 
 def tell(log: SyncedReplica, rewards: dict[int, float]) -> set[int]:
-    """Record the rewards of decisions; all of them are checked before any is written. Returns the
-    decisions whose rewards were not on record.
+    """Record rewards of decisions; all are checked before any is written. Return the decisions
+    whose rewards were new.
 
-    They are written part by part, so that no other process has to wait for long. If a part cannot
-    be written, the same call again completes it.
+    They are written part by part, so that no other process waits for long. If a part cannot be
+    written, repeating the call completes it.
     """
     now = log.now()
     rows = recent_rows(log, rewards, now)
@@ -37,18 +37,18 @@ def tell(log: SyncedReplica, rewards: dict[int, float]) -> set[int]:
     new: set[int] = set()
     rows = reward_rows(log, rewards, REWARD, now)
     for part in _parts(rows):
-        while part and not log.append(part):  # others told some of them meanwhile
+        while part and not log.append(part):  # others have told some of them
             again = {row.number: rewards[row.number] for row in part}
             part = reward_rows(log, again, REWARD, now)
         new |= {row.number for row in part}
     if not rows:
-        log.store.settle()  # they are on record, but perhaps not yet on the disk
+        log.store.settle()  # they are in the log, but perhaps not yet on disk
     return new
 
 
 def recent_rows(log: SyncedReplica, rewards: Mapping[int, float], now: float) -> list[Row]:
-    """The rows that give these rewards to decisions that this process has made just now, provided
-    that no other process has told them; none if other decisions are among them."""
+    """The rows for these rewards if all decisions were recently made by this process, on condition
+    that no other process has told them; otherwise none."""
     decisions = log.take_recent(list(rewards)) if len(rewards) <= PART else []
     whole = log.replica.whole
     return [row.rewarded(REWARD, rewards[row.number], now, whole=whole) for row in decisions]
@@ -57,7 +57,7 @@ def recent_rows(log: SyncedReplica, rewards: Mapping[int, float], now: float) ->
 def reward_rows(
     log: SyncedReplica, rewards: Mapping[int, float], kind: int, now: float
 ) -> list[Row]:
-    """The rows that give decisions these rewards, where they are not on record.
+    """The rows for the rewards that are not yet in the log.
 
     Raises if a decision is unknown, or has been told a different reward.
     """
@@ -91,8 +91,8 @@ def reward_rows(
 
 
 def give_defaults(log: SyncedReplica) -> bool:
-    """Give the default reward to decisions that have been pending too long, the oldest first, as
-    far as the time goes; whether there are no more of them."""
+    """Give the default reward to decisions pending for too long, oldest first, within a time limit;
+    return whether none are left."""
     after, default = log.record.reward_after, log.record.default_reward
     if after is None or default is None:
         return True
@@ -107,7 +107,7 @@ def give_defaults(log: SyncedReplica) -> bool:
 
 
 def give_default(log: SyncedReplica, numbers: list[int], reward: float, now: float) -> None:
-    """Record the default reward of decisions that have none."""
+    """Record the default reward of decisions without a reward."""
     rewards = dict.fromkeys(numbers, reward)
     while rows := reward_rows(log, rewards, DEFAULT, now):
         if log.append(rows):
@@ -118,17 +118,17 @@ def give_default(log: SyncedReplica, numbers: list[int], reward: float, now: flo
 
 
 def correct(log: SyncedReplica, number: int, reward: float, reason: str) -> None:
-    """Put another reward in the place of the one that a decision was told."""
+    """Replace the reward of a decision."""
     now = log.now()
     while True:
         log.sync()
         row = correction_row(log, number, reward, reason, now)
         if row is None:
-            log.store.settle()  # it is on record, but perhaps not yet on the disk
+            log.store.settle()  # it is in the log, but perhaps not yet on disk
             return
         try:
             if log.store.append(log.record.id, [row]) is not None:
-                return  # it is read with the next call, like what others write
+                return  # it is read with the next call, like rows of other processes
         except Reconnected:
             log.fold()
 
@@ -136,7 +136,7 @@ def correct(log: SyncedReplica, number: int, reward: float, reason: str) -> None
 def correction_row(
     log: SyncedReplica, number: int, reward: float, reason: str, now: float
 ) -> Row | None:
-    """The row that corrects the reward of a decision; None if it is the one that counts."""
+    """The row that corrects the reward of a decision; None if it is the current reward."""
     rows = [Row(*values) for values in log.store.find(log.record.id, [number])]
     told = [row for row in rows if row.kind in (REWARD, CORRECTION)]
     if not rows:
@@ -148,13 +148,13 @@ def correction_row(
     if wrong == reward:
         return None
     if latest.kind == CORRECTION and latest.ordinal >= MAX_CORRECTIONS:
-        id, expected = log.record.decision_id(number), "a decision corrected less often"
+        id, expected = log.record.decision_id(number), "a decision with fewer corrections"
         raise InvalidArgument("decision", id, expected)
     return latest.corrected(reward, reason, now, refold=log.replica.must_refold(wrong, reward))
 
 
 def _latest(told: list[Row]) -> Row:
-    """The row with the reward that counts: the last correction, or the reward itself."""
+    """The row with the current reward: the last correction, or the reward itself."""
     return max(told, key=lambda row: row.ordinal if row.kind == CORRECTION else 0)
 
 
@@ -179,7 +179,7 @@ def decision_number(record: Record, decision: Decision | str) -> int:
 
 
 def _unknown(log: SyncedReplica, number: int) -> RolfError:
-    """What to raise about a decision that is not in the log."""
+    """The error for a decision that is not in the log."""
     check_exists(log.store, log.record)
     return unknown_decision(log.record.decision_id(number))
 

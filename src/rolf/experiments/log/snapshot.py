@@ -1,4 +1,4 @@
-"""A replica as text, and back: nothing in a snapshot is believed."""
+"""Save a replica as text and load it; the content of a snapshot is never trusted."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from rolf.experiments.storage.rows import LogRow, Record, Snapshot
 from rolf.policies.state.arrays import arrays, fill, pack, under, unpack
 from rolf.policies.state.saving import check_state
 
-#: version of snapshots: raised whenever the arrays of a state, or the data beside them, change
+#: version of snapshots, raised whenever the arrays of a state or the other data change
 FORMAT = 1
 
-#: attributes of a replica that are saved as they are
+#: attributes of a replica that are saved unchanged
 COUNTS = (
     *("issued", "changes", "asked", "told", "defaults", "replaced", "corrected", "requests"),
-    *("history", "past_sums", "histories"),
+    *("history", "history_sums", "histories"),
 )
 
-#: bytes of derived arrays up to which they are saved too
+#: derived arrays up to this many bytes are saved too
 MAX_DERIVED = 2**20
 
 
 def dump(replica: Replica) -> Snapshot:
-    """The whole replica, to the last bit, less what is large and follows from the rest."""
+    """The whole replica, bit by bit, without large derived arrays."""
     derived, pending = _derived(replica), replica.pending
     data = {
         "row": replica.last_row,
@@ -49,15 +49,15 @@ def dump(replica: Replica) -> Snapshot:
 
 
 def reads(snapshot: Snapshot) -> bool:
-    """Whether a snapshot is of the format that this version reads."""
+    """Whether this version can read a snapshot's format."""
     return snapshot.version == str(FORMAT)
 
 
 def load(record: Record, snapshot: Snapshot, last_row: list[LogRow]) -> Replica:
-    """The replica of a snapshot; ``last_row`` is the row of the log up to which it goes.
+    """The replica of a snapshot; ``last_row`` is the last row of the log it covers.
 
-    Nothing is believed: raises ValueError, LookupError, TypeError or AttributeError if anything is
-    damaged or does not fit the log.
+    Everything is checked: raises ValueError, LookupError, TypeError or AttributeError if anything
+    is damaged or does not match the log.
     """
     data = json.loads(unseal(snapshot))
     replica = Replica(record, Roster.loads(data["table"]))
@@ -77,7 +77,7 @@ def load(record: Record, snapshot: Snapshot, last_row: list[LogRow]) -> Replica:
 
 
 def _derived(replica: Replica) -> set[str]:
-    """The arrays that are computed again rather than saved."""
+    """The arrays that are recomputed rather than saved."""
     large = {
         path: array.nbytes
         for path, array in arrays(replica.state)
@@ -87,14 +87,14 @@ def _derived(replica: Replica) -> set[str]:
 
 
 def _fill(replica: Replica, saved: dict[str, Any]) -> None:
-    """Take over saved arrays, and compute those that were not saved."""
+    """Take over saved arrays and recompute the others."""
     expected = {path for path, _ in arrays(replica.state)}
     if missing := expected - set(saved):
         if not missing <= _derived(replica):
             raise LookupError(f"no {', '.join(sorted(missing))}")
         fill(replica.state, saved)
         replica.policy.recompute()
-    fill(replica.state, saved)  # what was saved counts, even where it can be computed again
+    fill(replica.state, saved)  # saved arrays take precedence over recomputed ones
     check_state(replica.policy)
 
 
@@ -105,23 +105,23 @@ def _check(replica: Replica, last_row: list[LogRow]) -> None:
         replica.asked,
         replica.told,
         replica.history,
-        replica.past_sums,
+        replica.history_sums,
         totals.counts,
         totals.sums,
         totals.squares,
     ):
         table = np.array(values, dtype=np.float64)
         if table.shape != (count,) or not np.isfinite(table).all():
-            raise ValueError(f"{count} finite numbers were expected, one per arm")
+            raise ValueError(f"expected {count} finite numbers, one per arm")
     if not isinstance(totals.anchor, float | None):
         raise ValueError("an anchor that is not a number")
     apart = [replica.changes, replica.histories, replica.corrected, replica.requests]
     whole = [*replica.asked, *replica.told, *replica.history, *apart]
     whole += [replica.issued, replica.defaults, replica.replaced]
     if not all(isinstance(value, int) and 0 <= value <= MAX_COUNT for value in whole):
-        raise ValueError("counts that are not whole numbers, or too large")
+        raise ValueError("counts that are fractional or too large")
     if [[row[1], row[2], float(row[3])] for row in last_row] != [replica.last_row]:
-        raise ValueError(f"it does not fit row {replica.last} of the log")
+        raise ValueError(f"it does not match row {replica.last} of the log")
     outcomes = sum(replica.told) + replica.defaults + replica.replaced
     if sum(replica.asked) + outcomes + sum(apart) != replica.last:
         raise ValueError("its counts do not add up to the rows of the log")
@@ -130,12 +130,12 @@ def _check(replica: Replica, last_row: list[LogRow]) -> None:
 
 
 def seal(upto: int, text: str) -> Snapshot:
-    """A snapshot with a checksum of everything in it."""
+    """A snapshot with a checksum of all its content."""
     return Snapshot(upto, str(FORMAT), f"{_digest(upto, text)}\n{text}")
 
 
 def unseal(snapshot: Snapshot) -> str:
-    """The text of a snapshot; raises ValueError if it is not what was sealed."""
+    """The text of a snapshot; raises ValueError if its checksum is wrong."""
     digest, _, text = snapshot.state.partition("\n")
     if digest != _digest(snapshot.upto, text):
         raise ValueError("its checksum is wrong")

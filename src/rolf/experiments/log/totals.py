@@ -8,13 +8,13 @@ import numpy as np
 
 from rolf.estimators.contract import ArmTotals
 
-#: how much larger the square of a mistake may be than the variance of the other rewards, if it is
-#: to be taken off sums without leaving more than a trace of its rounding behind
+#: how much larger than the variance of the other rewards the square of a wrong reward may be for
+#: subtracting it from sums to leave only negligible rounding errors
 LARGEST_MISTAKE = 1e6
 
 
 class RewardTotals:
-    """Counts, sums and sums of squares per arm, of rewards less the first one."""
+    """Counts, sums and sums of squares per arm, of rewards minus the first one."""
 
     def __init__(self, arms: int) -> None:
         self.anchor: float | None = None
@@ -44,8 +44,8 @@ class RewardTotals:
             values += [0.0] * arms
 
     def can_take_off(self, wrong: float, right: float) -> bool:
-        """Whether sums and sums of squares keep their digits if a reward is taken off them and
-        another put in its place: neither is far from the other rewards, nor is the first one."""
+        """Whether sums and sums of squares keep their precision when a reward is replaced by
+        another: neither of them, nor the first reward, is far from the other rewards."""
         count = math.fsum(self.counts) - 1.0
         if self.anchor is None or count < 1.0:
             return False

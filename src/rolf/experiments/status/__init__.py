@@ -1,1 +1,1 @@
-"""What an experiment says about itself: numbers, words and uplift."""
+"""The status of an experiment: numbers, text and uplift."""

@@ -1,4 +1,4 @@
-"""From what was copied of an experiment to its status."""
+"""Compute the status of an experiment from a view of it."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ from rolf.types import FloatArray, IntArray
 
 __all__ = ["status_of", "view_of"]
 
-#: draws for the probabilities of being best
+#: number of draws for the probabilities of being best
 DRAWS = 10_000
 
-#: rewards, all 0 or 1, from which they are taken to be clicks
+#: number of rewards from which all zeros and ones are taken for clicks
 ENOUGH_CLICKS = 20
 
-#: the models of RoLF-Bayes, for clicks and others, for the arms of an experiment: its status needs
-#: them again and again
+#: models of RoLF-Bayes for the arms of experiments, cached since statuses need them repeatedly
 _grids: WeakKeyDictionary[Arms, dict[bool, Any]] = WeakKeyDictionary()
 
 
 def _model_of(view: View) -> tuple[str | None, list[str]]:
-    """The model of the rewards, and what a user should know about it."""
+    """The model of the rewards, and notes for the user about it."""
     clicks = clicks_in(view.totals)
     if view.belief is None:
         if view.totals is None or view.features is None:
@@ -48,7 +47,7 @@ def _model_of(view: View) -> tuple[str | None, list[str]]:
     if model == "real" and clicks >= ENOUGH_CLICKS:
         return model, [
             f"all {clicks} rewards so far are 0 or 1; new experiments with the option "
-            'rewards="binary" respect that'
+            'rewards="binary" make use of that'
         ]
     return model, []
 
@@ -63,9 +62,9 @@ def status_of(
     available: IntArray | None = None,
     draws: int = DRAWS,
 ) -> Status:
-    """The status of an experiment, computed from what was copied and, if given, from its log.
+    """The status of an experiment, from a view and, if given, the outcomes in its log.
 
-    ``level`` is that of the arms' intervals; the best arm is one of the available ones.
+    ``level`` is the level of the arms' intervals; the best arm is among the available ones.
     """
     roster, count = view.roster, view.roster.arms.count
     rivals = roster.positions if available is None else available
@@ -143,7 +142,7 @@ def status_of(
 
 
 def _beliefs(view: View, features: FloatArray) -> tuple[Any, Any] | None:
-    """Model and belief of the policy; otherwise those of RoLF-Bayes, given the same rewards."""
+    """Model and belief of the policy or, if it has none, of RoLF-Bayes after the same rewards."""
     if view.belief is not None:
         return view.model, view.belief
     if view.totals is None or policy_class(view.policy).varying:

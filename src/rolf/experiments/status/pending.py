@@ -1,4 +1,4 @@
-"""The decisions of an experiment that are pending: their rewards have not come yet."""
+"""Pending decisions of an experiment, whose rewards have not arrived yet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rolf.experiments.storage.contract import Store, check_exists
 from rolf.experiments.storage.rows import DECISION, DEFAULT, REWARD, Record, Row
 
-#: decisions that are looked at, and how many of them at a time
+#: how many decisions are looked at, in total and at a time
 LATEST, AT_A_TIME = 1_000, 100
 
 
@@ -16,10 +16,10 @@ class PendingDecision(NamedTuple):
     """A decision without a reward.
 
     Attributes:
-        id: under which its reward is told.
-        arm: its name.
-        probability: with which the arm was chosen; None if unknown.
-        asked_at: when it was made, in seconds since 1970.
+        id: the id for telling its reward.
+        arm: the name of its arm.
+        probability: the probability with which the arm was chosen; None if unknown.
+        asked_at: when the decision was made, in seconds since 1970.
     """
 
     id: str
@@ -32,10 +32,10 @@ class Pending(NamedTuple):
     """The latest decisions without a reward.
 
     Attributes:
-        decisions: the latest first.
-        total: how many decisions have no reward; those that are not listed are older.
-        looked_at: how many of the latest decisions were looked at; ``decisions`` has all of them
-            that are pending.
+        decisions: pending decisions, latest first.
+        total: number of decisions without a reward; the ones not listed are older.
+        looked_at: number of latest decisions examined; ``decisions`` lists all that are pending
+            among them.
     """
 
     decisions: list[PendingDecision]
@@ -52,9 +52,9 @@ def find_pending(
     total: int,
     limit: int,
 ) -> Pending:
-    """The latest pending decisions of an experiment, as of the row ``last`` of its log.
+    """The latest pending decisions of an experiment, as of row ``last`` of its log.
 
-    ``issued`` is the number of the latest decision, ``total`` how many are pending.
+    ``issued`` is the number of the latest decision, ``total`` the number of pending ones.
     """
     wanted, looked_at = min(limit, total), 0
     decisions: list[PendingDecision] = []
@@ -74,7 +74,7 @@ def find_pending(
 
 
 def _unrewarded(store: Store, record: Record, numbers: Sequence[int], upto: int) -> list[Row]:
-    """The decisions that had no reward when the log ended with this row, the latest first."""
+    """The decisions without a reward up to row ``upto`` of the log, latest first."""
     rows = [Row(*values) for values in store.find(record.id, numbers)]
     if not rows:
         check_exists(store, record)

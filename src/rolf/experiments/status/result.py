@@ -1,4 +1,4 @@
-"""The status of an experiment: counts, estimates and how certain they are."""
+"""The status of an experiment: counts, estimates and their uncertainty."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: of the intervals
+#: level of the intervals
 LEVEL = 0.9
 
-#: arms in the table of a printed status
+#: number of arms in a printed status
 SHOWN = 20
 
 
 @dataclass(frozen=True)
 class ArmStatus:
-    """The status of an arm.
+    """The status of one arm.
 
     Attributes:
-        arm: its name.
+        arm: name of the arm.
         active: whether it can still be chosen.
-        plays: decisions for it.
-        told: rewards told for it.
-        estimate: of its mean reward, by the policy; None if features come with every ask.
+        plays: number of decisions for it.
+        told: number of rewards told for it.
+        estimate: the policy's estimate of its mean reward; None if features come with every ask.
         low, high: ends of the 90% interval around ``posterior_mean``.
         best: the probability, from the same posterior, that it is the best active arm.
-        mean: of its rewards so far, default rewards included; None without any.
-        posterior_mean: of its mean reward, by the posterior that ``Status.posterior_of`` names;
-            the same as ``estimate`` if that is the policy's own.
-        history: rounds from before the experiment, which count neither as plays nor as told.
+        mean: mean of its rewards so far, default rewards included; None without rewards.
+        posterior_mean: its mean reward according to the posterior of ``Status.posterior_of``; equal
+            to ``estimate`` if that is the policy's own.
+        history: number of its rounds of history, which count neither as plays nor as told.
     """
 
     arm: Any
@@ -61,24 +61,24 @@ class Status:
     """An experiment's counts and beliefs.
 
     Attributes:
-        name, policy, options: as it was created.
-        asked: decisions so far.
-        told: rewards told.
-        defaults: decisions that count with the default reward.
-        pending: decisions without a reward.
-        model: of the rewards, from which intervals and probabilities follow: "real", "binary" or
+        name, policy, options: as the experiment was created.
+        asked: number of decisions so far.
+        told: number of rewards told.
+        defaults: number of decisions that count with the default reward.
+        pending: number of decisions without a reward.
+        model: model of the rewards behind intervals and probabilities: "real", "binary" or
             "counts"; None if there is none.
-        notes: what a user should know about it.
+        notes: remarks for the user.
         arms: one entry per arm, retired ones included.
-        posterior_of: the policy whose posterior the intervals and probabilities come from: the
-            experiment's own if it has one, otherwise "rolf-bayes", given the same rewards; None if
+        posterior_of: the policy whose posterior yields intervals and probabilities: the
+            experiment's own if it has one, otherwise "rolf-bayes" after the same rewards; None if
             there is none.
-        total_reward: the sum of all rewards, default rewards included.
-        mean_reward: their mean; None without any.
-        uplift: what a decision earned beyond what the control would have; None if unknown.
-        timeline: rewards over time; None unless asked for.
-        history: rounds from before the experiment that were learned.
-        paused: whether it makes no decisions until it is resumed.
+        total_reward: sum of all rewards, default rewards included.
+        mean_reward: mean of all rewards; None without rewards.
+        uplift: average gain per decision over the control; None if unknown.
+        timeline: rewards over time; None unless requested.
+        history: number of rounds of history that were learned.
+        paused: whether the experiment makes no decisions until it is resumed.
     """
 
     name: str
@@ -100,12 +100,12 @@ class Status:
     paused: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON can hold."""
+        """The status as plain data for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Status:
-        """The status that ``to_dict`` turned into plain data; what is unknown is left out."""
+        """The inverse of ``to_dict``; unknown fields are ignored."""
         known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
         known["arms"] = [ArmStatus(**each) for each in data["arms"]]
         if data.get("uplift") is not None:
@@ -132,9 +132,9 @@ class Status:
         """The best arms with their intervals and, if the status has a timeline, reward over time.
 
         Args:
-            path: where to write the picture; nowhere by default.
-            top: how many arms.
-            ax: a Matplotlib axes to draw the arms into; a new figure by default.
+            path: where to write the picture; by default it is not written.
+            top: number of arms.
+            ax: Matplotlib axes to draw the arms into; a new figure by default.
 
         Returns the figure.
         """
@@ -148,7 +148,7 @@ class Status:
 
 
 class Counts(NamedTuple):
-    """How many decisions were made, and how many rewards told."""
+    """Numbers of decisions and of rewards told."""
 
     asked: int
     told: int
@@ -156,7 +156,7 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True)
 class ArmRecord:
-    """An arm, how often it was played, how many rewards were told, and its features by column."""
+    """An arm with its number of plays, its number of rewards, and its features by column."""
 
     arm: Any
     active: bool
@@ -166,7 +166,7 @@ class ArmRecord:
 
 
 def arm_records(replica: Replica) -> list[ArmRecord]:
-    """Every arm with its counts and features, as far as a replica knows."""
+    """Every arm with its counts and features, from a replica."""
     arms = replica.roster.arms
     columns = zip(
         arms.labels,

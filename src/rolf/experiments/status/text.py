@@ -1,4 +1,4 @@
-"""The status of an experiment in words and as a table, for the terminal and for notebooks."""
+"""The status of an experiment as text and as a table, for terminals and notebooks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def head(status: Status) -> str:
 
 
 def sentences(status: Status) -> list[str]:
-    """What was earned, and what to know when reading the table."""
+    """Total reward and uplift, and notes for reading the table."""
     lines = []
     if status.mean_reward is not None:
         lines.append(
@@ -33,19 +33,19 @@ def sentences(status: Status) -> list[str]:
         lines.append(f"model of the rewards: {status.model}")
     if _borrowed(status):
         lines.append(
-            f"{status.policy} has no intervals of its own: the last three columns are what "
-            f"{status.posterior_of} concludes from the same rewards"
+            f"{status.policy} has no intervals: the last three columns come from "
+            f"{status.posterior_of} after the same rewards"
         )
     return [*lines, *(f"note: {note}" for note in status.notes)]
 
 
 def ordered(status: Status) -> list[ArmStatus]:
-    """The arms, the best first: active ones by their estimates, then by their plays."""
+    """The arms, best first: active ones first, by estimate, then by plays."""
     return sorted(status.arms, key=lambda arm: (not arm.active, -(arm.estimate or 0.0), -arm.plays))
 
 
 def table(status: Status, top: int | None = None) -> list[list[str]]:
-    """A header and one row per arm, for the ``top`` arms or all of them."""
+    """A header and one row per arm, for the ``top`` arms or all."""
     unknown = all(arm.estimate is None for arm in status.arms)  # features come with every ask
     posterior = any(arm.best is not None for arm in status.arms)
     header = ["arm", "plays", "told", "mean so far" if unknown else "estimate"]
@@ -64,7 +64,7 @@ def table(status: Status, top: int | None = None) -> list[list[str]]:
 
 
 def rest(status: Status, top: int | None) -> str:
-    """How many arms a table of the ``top`` arms leaves out; empty if none."""
+    """A note on how many arms a table of the ``top`` arms leaves out; empty if none."""
     more = 0 if top is None else len(status.arms) - top
     return f"and {counted(more, 'more arm')}" if more > 0 else ""
 

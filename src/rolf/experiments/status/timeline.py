@@ -1,4 +1,4 @@
-"""The rewards of an experiment in the order of its decisions, and their mean over time."""
+"""The rewards of an experiment in the order of decisions, and their mean over time."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from rolf.experiments.roster import Roster
 from rolf.experiments.storage.rows import DECISION, ROSTER, LogRow, Row
 from rolf.types import FloatArray, IntArray
 
-#: at most so many periods, of at least so many decisions
+#: maximum number of periods, and minimum number of decisions per period
 PERIODS, SHORTEST = 20, 10
 
 
 class Outcomes(NamedTuple):
-    """The decisions of a log in their order: arrays (n,), NaN for what is not known."""
+    """The decisions of a log in order, as arrays (n,) with NaN for unknown values."""
 
     times: FloatArray
     arms: IntArray
-    chances: FloatArray
+    probabilities: FloatArray
     rewards: FloatArray
-    actives: FloatArray  # how many arms were active
+    actives: FloatArray  # number of active arms
 
 
 @dataclass(frozen=True)
 class Period:
-    """A stretch of consecutive decisions.
+    """A period of consecutive decisions.
 
     Attributes:
-        first, last: the decisions, counted from 1.
-        start, end: their times, in seconds since 1970.
-        rewards: how many of them have a reward, default rewards included.
-        mean: of these rewards; None if there are none.
-        stderr: its standard error; None for fewer than two.
+        first, last: numbers of the first and last decision, counted from 1.
+        start, end: times of the first and last decision, in seconds since 1970.
+        rewards: number of decisions with a reward, default rewards included.
+        mean: mean of these rewards; None without rewards.
+        stderr: standard error of the mean; None for fewer than two rewards.
     """
 
     first: int
@@ -49,7 +49,7 @@ class Period:
 
 
 def read_outcomes(roster: Roster, rows: Iterable[LogRow]) -> Outcomes:
-    """What the rows of a log say about its decisions; ``roster`` is the one at its start.
+    """Read the outcomes of decisions from the rows of a log; ``roster`` is the initial one.
 
     The latest reward of a decision counts.
     """
@@ -58,20 +58,20 @@ def read_outcomes(roster: Roster, rows: Iterable[LogRow]) -> Outcomes:
     for values in rows:
         row = Row(*values)
         if row.kind == DECISION:
-            chance = math.nan if row.probability is None else row.probability
-            decisions[row.number] = [row.time, row.arm, chance, math.nan, active]
+            probability = math.nan if row.probability is None else row.probability
+            decisions[row.number] = [row.time, row.arm, probability, math.nan, active]
         elif row.kind == ROSTER:
             roster = roster.changed(row.parsed)
             active = len(roster.positions)
         elif row.number in decisions and row.reward is not None:
             decisions[row.number][3] = float(row.reward)
     table = np.array([decisions[number] for number in sorted(decisions)]).reshape(-1, 5)
-    times, arms, chances, rewards, actives = table.T
-    return Outcomes(times, arms.astype(np.int64), chances, rewards, actives)
+    times, arms, probabilities, rewards, actives = table.T
+    return Outcomes(times, arms.astype(np.int64), probabilities, rewards, actives)
 
 
 def timeline(outcomes: Outcomes) -> list[Period]:
-    """The mean reward of each of about twenty stretches of decisions, equally long."""
+    """The mean reward in each of about twenty periods with equally many decisions."""
     count = outcomes.times.size
     if not count:
         return []

@@ -1,16 +1,14 @@
-"""How much more an experiment earns per decision than a control would have.
+"""How much more an experiment earned per decision than a control would have.
 
-What is estimated is a difference: the mean reward of the decisions as they were made, less the mean
-reward that the same decisions would have had if all had gone to the control arm, or an equal share
-to each active arm.
+The uplift is the mean reward of the decisions as they were made, minus the mean reward they would
+have had if all had gone to the control arm, or an equal share to each active arm.
 
-* "posterior": arms have fixed means, of which the posterior is known. The difference is a weighted
-  sum of them, the weights being shares of the decisions. How the arms were chosen does not matter
-  to a posterior.
-* "ips": features come with every ask, so arms have no fixed means. With the chance p of every
-  decision on record, and the chance q that the control gives its arm, the difference is the mean of
-  (reward - c) (1 - q/p), for any c; c is the mean reward, which makes the errors small. It needs
-  every arm of the control to have had a chance.
+* "posterior": arms have fixed means with a known posterior. The uplift is a weighted sum of the
+  means, with shares of decisions as weights. A posterior does not depend on how arms were chosen.
+* "ips": features come with every ask, so arms have no fixed means. With the recorded probability p
+  of each decision, and the probability q of its arm under the control, the uplift is the mean of
+  (reward - c) (1 - q/p), for any c; here c is the mean reward, which keeps errors small. Every arm
+  of the control must have had a positive probability.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from rolf.estimators.posterior.mixture import MixturePosterior
 from rolf.experiments.status.timeline import Outcomes
 from rolf.types import FloatArray
 
-#: numbers that are drawn where a posterior has no closed form, and draws at most and at least
+#: without a closed form: budget of random numbers, and the largest and smallest number of draws
 NUMBERS, MOST, LEAST = 2_000_000, 4_000, 500
 
 UNIFORM = "a uniform share"
@@ -35,15 +33,15 @@ UNIFORM = "a uniform share"
 
 @dataclass(frozen=True)
 class Uplift:
-    """What a decision earned on average beyond what the control would have earned.
+    """The average gain per decision over a control.
 
     Attributes:
         control: the control arm; None for an equal share of all active arms.
-        estimate, low, high: of the uplift, and the ends of its interval.
-        level: of the interval.
-        baseline: the mean reward of the control, by the same estimator.
+        estimate, low, high: the uplift, and the ends of its interval.
+        level: level of the interval.
+        baseline: mean reward of the control, by the same estimator.
         estimator: "posterior" or "ips".
-        posterior_of: the policy whose posterior it is; None for "ips".
+        posterior_of: the policy whose posterior was used; None for "ips".
     """
 
     control: Any
@@ -79,7 +77,7 @@ def make_uplift(
 
 
 def control_shares(control: int | None, active: Sequence[bool]) -> FloatArray | None:
-    """The share of decisions (K,) that each arm would have had; None if there are no arms."""
+    """The share of decisions (K,) each arm would have had; None without arms."""
     shares = np.zeros(len(active))
     if control is not None:
         shares[control] = 1.0
@@ -100,8 +98,7 @@ def posterior_uplift(
     level: float,
     means: FloatArray,
 ) -> tuple[float, float, float, float]:
-    """Estimate, ends of the interval, and the control's mean, for arms with these plays and
-    posterior means."""
+    """Estimate, ends of the interval, and the control's mean, from plays and posterior means."""
     weights = np.array(plays, dtype=np.float64) / sum(plays) - shares
     if known.link is np.asarray:
         low, high = _linear(known, weights).interval(level)[0]
@@ -112,7 +109,7 @@ def posterior_uplift(
 
 
 def _linear(known: MixturePosterior, weights: FloatArray) -> MixturePosterior:
-    """The posterior of a weighted sum of the arms, as that of a single arm."""
+    """The posterior of a weighted sum of the arms, as the posterior of a single arm."""
     arms = np.arange(weights.size)
     variances = np.empty((known.weights.size, 1))
     for g in range(known.weights.size):
@@ -123,7 +120,7 @@ def _linear(known: MixturePosterior, weights: FloatArray) -> MixturePosterior:
 
 
 def _draws(known: MixturePosterior, weights: FloatArray) -> FloatArray:
-    """Draws of a weighted sum of the arms' mean rewards. The same posterior gives the same."""
+    """Draws of a weighted sum of the arms' mean rewards, the same for the same posterior."""
     arms = np.flatnonzero(weights)
     count = int(np.clip(NUMBERS // max(arms.size, 1), LEAST, MOST))
     rng = np.random.default_rng(count)
@@ -138,38 +135,40 @@ def _draws(known: MixturePosterior, weights: FloatArray) -> FloatArray:
     return np.concatenate(parts)
 
 
-# --- from logged chances ---
+# --- from logged probabilities ---
 
 
 def logged_uplift(
     outcomes: Outcomes, control: int | None, level: float
 ) -> tuple[float, float, float, float] | str:
-    """Estimate, ends of the interval, and the control's mean; or why there are none."""
+    """Estimate, ends of the interval, and the control's mean; or the reason why there are none."""
     from scipy.special import stdtrit
 
     from rolf.evaluation.offpolicy import TINY, check_overlap, expected_variances
     from rolf.evaluation.sums import Overlap
 
     known = ~np.isnan(outcomes.rewards)
-    rewards, chances = outcomes.rewards[known], outcomes.chances[known]
-    if rewards.size < 2 or np.isnan(chances).any():
-        return "some decisions have no chance on record" if rewards.size > 1 else "too few rewards"
+    rewards, probabilities = outcomes.rewards[known], outcomes.probabilities[known]
+    if rewards.size < 2:
+        return "too few rewards"
+    if np.isnan(probabilities).any():
+        return "some decisions have no probability on record"
     arms = outcomes.arms[known]
     rule = np.zeros(max(int(arms.max()), control or 0, int(outcomes.actives.max()) - 1) + 1)
     if control is None:
         rule[:] = 1.0 / rule.size
-        weights = 1.0 / outcomes.actives[known] / chances
+        weights = 1.0 / outcomes.actives[known] / probabilities
     else:
         rule[control] = 1.0
-        weights = rule[arms] / chances
-    variances = expected_variances(rule, arms, chances, rule[arms] / chances)
-    overlap = Overlap.of(weights, int(np.count_nonzero(chances >= 1.0)), variances)
+        weights = rule[arms] / probabilities
+    variances = expected_variances(rule, arms, probabilities, rule[arms] / probabilities)
+    overlap = Overlap.of(weights, int(np.count_nonzero(probabilities >= 1.0)), variances)
     try:
         check_overlap("the control", overlap)
     except InvalidArgument:
-        return "the policy did not give every arm of the control a chance in every round"
+        return "some arm of the control did not have a positive probability in every round"
     if overlap.effective < TINY:
-        return "too few decisions that the control could have made"
+        return "the control could have made too few of the decisions"
     centre = float(rewards.mean())
     terms = (rewards - centre) * (1.0 - weights)
     error = float(terms.std(ddof=1)) / math.sqrt(terms.size)

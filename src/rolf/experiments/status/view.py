@@ -1,4 +1,4 @@
-"""What a status follows from, copied from an experiment so that asks need not wait for it."""
+"""The input of a status, copied from an experiment so that asks do not wait for the computation."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from rolf.policies.posterior_policy import PosteriorPolicy
 from rolf.policies.state.arrays import copied
 from rolf.types import FloatArray
 
-#: rewards of older logs may be larger than what is accepted now: their squares must add up
+#: older logs may hold larger rewards than are accepted now; their squares must not overflow
 LARGEST = 1e140
 
 
 @dataclass(frozen=True)
 class View:
-    """What a status is computed from: nothing in it changes with the replica.
+    """The input of a status, independent of later changes to the replica.
 
     Attributes:
-        policy, options: of the experiment.
-        roster: the arms.
+        policy, options: those of the experiment.
+        roster: its arms.
         asked, told, history, defaults: counts, as in the replica.
-        features: (K, d); None if features come with every ask and none were given.
-        estimates: of the policy; None if they follow from its belief.
-        model, belief: of a policy that has a posterior; None if it has none.
-        totals: the rewards of every arm.
-        counts, sums: how many rewards of decisions every arm has, and their sum.
+        features: (K, d); None if features come with every ask and none were passed.
+        estimates: the policy's estimates; None if they follow from its belief.
+        model, belief: those of a policy with a posterior; None otherwise.
+        totals: the rewards of each arm.
+        counts, sums: number and sum of each arm's rewards of decisions.
     """
 
     policy: str
@@ -53,7 +53,7 @@ class View:
 
 
 def view_of(replica: Replica, features: Any = None) -> View:
-    """Copy from a replica what its status needs: O(K) numbers per component, and no more."""
+    """Copy the input of a status from a replica: only O(K) numbers per component."""
     policy, totals = replica.policy, replica.totals
     counts = np.array(totals.counts) - np.array(replica.history)
     view = View(
@@ -68,7 +68,7 @@ def view_of(replica: Replica, features: Any = None) -> View:
         counts=counts,
         sums=np.array(totals.sums)
         + (totals.anchor or 0.0) * np.array(totals.counts)
-        - np.array(replica.past_sums),
+        - np.array(replica.history_sums),
     )
     if policy.varying and features is None:
         return view
@@ -84,7 +84,7 @@ def view_of(replica: Replica, features: Any = None) -> View:
 
 
 def _totals(totals: RewardTotals) -> ArmTotals | None:
-    """The rewards of every arm; None if there are none, or if their squares are too large."""
+    """The rewards of each arm; None without rewards, or if their squares are too large."""
     if totals.anchor is None:
         return None
     counts, sums, squares = np.array([totals.counts, totals.sums, totals.squares])
@@ -93,7 +93,7 @@ def _totals(totals: RewardTotals) -> ArmTotals | None:
 
 
 def clicks_in(totals: ArmTotals | None) -> int:
-    """How many rewards there are, if each of them is 0 or 1; otherwise 0."""
+    """The number of rewards if all of them are 0 or 1; otherwise 0."""
     if totals is None or totals.level not in (0.0, 1.0):
         return 0
     sums = totals.plain_sums

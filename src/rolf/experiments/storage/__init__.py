@@ -1,1 +1,1 @@
-"""Where experiments are kept: one contract, three databases."""
+"""Storage of experiments: one contract, three databases."""

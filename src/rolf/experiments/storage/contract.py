@@ -1,24 +1,23 @@
-"""What every store promises.
+"""The contract of every store.
 
-An experiment is a record, a log and a snapshot. The log is the truth: rows are added at its end
+An experiment is a record, a log and a snapshot. The log is the source of truth: rows are appended
 and never changed, and all processes see them in the same order, numbered 1, 2, 3 and so on. For
 each decision it holds
 
-* the decision: its number, the arm and everything that the update will need;
-* its reward: a copy of the decision with the reward and the time it came, so that a reader
-  never has to look back. A late reward follows the default reward that it replaces;
-* corrections of its reward, if there are any: copies of the reward, each with the reward that
-  takes the place of the one before it, which it names together with the reason.
+* the decision: its number, the arm and everything the update will need;
+* its reward: a copy of the decision with the reward and its time, so that readers never have to
+  look back. A late reward follows the default reward it replaces;
+* corrections of its reward, if any: copies of the reward, each with the new value, the value it
+  replaces and the reason.
 
 Three more kinds of rows change the roster (the arms, or whether the experiment is paused), hold
-rewards from before it, and name the decisions that were made for an idempotency key. No two rows
-of a log share a place (``Row.place``): a number belongs to one decision, and a decision gets one
-reward, at most one more in place of the default, and one first correction, one second and so on;
-an idempotency key is used once. That is what makes it safe to append without having read what
-others wrote last.
+history, and list the decisions made for an idempotency key. No two rows of a log share a place
+(``Row.place``): a number belongs to one decision; a decision gets one reward, at most one more that
+replaces the default, one first correction, one second and so on; an idempotency key is used once.
+This makes it safe to append without having read the latest rows of other processes.
 
-A store is four operations on logs (``append``, ``settle``, ``read``, ``find``), and the keeping
-of records, snapshots and API keys. Tests for every store are in ``rolf.testing.storage``.
+A store has four operations on logs (``append``, ``settle``, ``read``, ``find``), and keeps records,
+snapshots and API keys. ``rolf.testing.storage`` has tests for any store.
 """
 
 from __future__ import annotations
@@ -35,33 +34,33 @@ from rolf.experiments.storage.rows import Key, LogRow, Record, Row, Snapshot
 #: version of the table layout
 SCHEMA = 1
 
-#: rows that are read or added at a time: no lock is held for longer than this takes
+#: how many rows are read or added at a time, which bounds how long a lock is held
 PART = 1_000
 
-#: characters of details that are added at a time
+#: how many characters of details are added at a time
 MAX_TEXT = 1_000_000
 
-#: names of experiments that are not there yet: an import fills them, and renames them at the end
+#: prefix of hidden names: an import fills an experiment under one and renames it at the end
 HIDDEN = " "
 
-#: seconds after which an import or a backup that has not ended counts as abandoned
+#: seconds after which an unfinished import or backup counts as abandoned
 ABANDONED = 86_400.0
 
 
 class Reconnected(StorageUnavailable):
     """The connection was lost and restored before any rows were added.
 
-    A server that crashed may have taken back rows that it had shown but not written to the disk.
+    After a crash, a server may lack rows that it had shown but not written to disk.
     """
 
 
 class Store(ABC):
     """A database of experiments.
 
-    Every method raises errors of ``rolf.errors`` only. Several threads may share a store.
+    Methods only raise errors from ``rolf.errors``. A store may be shared by threads.
     """
 
-    #: how many times a lost connection was restored: rows read before may be gone
+    #: how often a lost connection was restored, after which rows read earlier may be gone
     reconnects: int = 0
     #: seconds since 1970, by the database's clock
     now: Callable[[], float] = staticmethod(time.time)
@@ -70,55 +69,52 @@ class Store(ABC):
 
     @abstractmethod
     def append(self, experiment: int, rows: Sequence[Row], after: int | None = None) -> int | None:
-        """Add rows at the end of the log, all or none; returns the ``seq`` of its last row.
+        """Append rows to the log, all or none; return the ``seq`` of its last row.
 
-        Returns None, and adds nothing, if a place is taken, or if ``after`` is given and the log
-        goes beyond that row. Raises UnknownExperiment if the experiment is gone. The rows, and
-        all before them, are on the disk when this returns; others may see them earlier.
+        Returns None and adds nothing if a place is taken, or if the log extends beyond row
+        ``after``. Raises UnknownExperiment if the experiment is gone. When this returns, these rows
+        and all earlier ones are on disk; others may see them before that.
         """
 
     @contextmanager
     def lock(self, experiment: int, after: int) -> Iterator[list[LogRow]]:
-        """What ``read`` gives, once others have appended what they are about to: a store may lock
-        the log for one process at a time that reads in order to append, which saves attempts.
-        Nothing depends on it.
+        """Like ``read``, but a store may lock the log for one process at a time that reads in order
+        to append, which saves failed attempts. Correctness does not depend on it.
         """
         yield self.read(experiment, after)
 
     @abstractmethod
     def settle(self) -> None:
-        """Wait until everything that can be read is on the disk."""
+        """Wait until everything that can be read is on disk."""
 
     @abstractmethod
     def read(
         self, experiment: int, after: int, upto: int | None = None, limit: int = PART
     ) -> list[LogRow]:
-        """The rows that follow a row, in order, optionally up to one; at most ``limit``."""
+        """The rows after a row, in order, optionally up to another; at most ``limit``."""
 
     @abstractmethod
     def find(self, experiment: int, numbers: Sequence[int]) -> list[LogRow]:
-        """All rows of decisions, or of idempotency keys, with these numbers: decisions, rewards and
-        corrections, or idempotency keys."""
+        """All rows of the decisions (with rewards and corrections) or idempotency keys with these
+        numbers."""
 
     # --- records ---
 
     @abstractmethod
     def create(self, record: Record) -> Record | None:
-        """Add an experiment with an empty log; the store assigns the id. None if the name is
-        taken."""
+        """Add an experiment with an empty log and a new id; None if the name is taken."""
 
     @abstractmethod
     def record(self, name: str) -> Record | None:
-        """The experiment of a name."""
+        """The record of an experiment by name."""
 
     @abstractmethod
     def names(self) -> list[str]:
-        """The names of all experiments, in order, without hidden ones."""
+        """The sorted names of all experiments, without hidden ones."""
 
     @abstractmethod
     def rename(self, names: Mapping[int, str]) -> bool:
-        """Give experiments other names, all or none; False if one is taken or the experiment is
-        gone."""
+        """Rename experiments, all or none; False if a name is taken or an experiment is gone."""
 
     @abstractmethod
     def delete(self, experiment: int) -> None:
@@ -128,11 +124,11 @@ class Store(ABC):
 
     @abstractmethod
     def snapshot(self, experiment: int) -> Snapshot | None:
-        """The snapshot of an experiment, if there is one."""
+        """The snapshot of an experiment, if any."""
 
     @abstractmethod
     def save(self, experiment: int, snapshot: Snapshot) -> None:
-        """Store a snapshot, unless there is a later one or the experiment is gone."""
+        """Save a snapshot unless a later one exists or the experiment is gone."""
 
     @abstractmethod
     def forget(self, experiment: int) -> None:
@@ -149,11 +145,11 @@ class Store(ABC):
         raise self._keeps_no_keys()
 
     def add_key(self, key: Key) -> None:
-        """Add an API key, whose id is new."""
+        """Add an API key with a new id."""
         raise self._keeps_no_keys()
 
     def revoke_key(self, id: str, time: float) -> bool:
-        """Mark an API key as revoked, unless it is; False if there is none with this id."""
+        """Mark an API key as revoked if it is not; False if there is no key with this id."""
         raise self._keeps_no_keys()
 
     def _keeps_no_keys(self) -> StorageError:
@@ -161,15 +157,15 @@ class Store(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release what this store holds; it opens again when it is used again."""
+        """Release all resources; the store reopens when it is used again."""
 
 
 def log_rows(
     store: Store, record: Record, after: int = 0, upto: int | None = None
 ) -> Iterator[LogRow]:
-    """The rows that follow a row, in order, optionally up to one, read part by part.
+    """The rows after a row, in order, optionally up to another, read part by part.
 
-    Raises if the experiment is deleted meanwhile, so that no part is taken for the whole.
+    Raises if the experiment is deleted meanwhile, so that a partial log is never mistaken for all.
     """
     while True:
         rows = store.read(record.id, after, upto)
@@ -182,12 +178,12 @@ def log_rows(
 
 
 def part_size(characters: float) -> int:
-    """How many rows, with this many characters of details on average, are added at a time."""
+    """How many rows to add at a time, given the average number of characters in their details."""
     return max(1, min(PART, int(MAX_TEXT / max(characters, 1.0))))
 
 
 def check_follows(store: Store, record: Record, after: int, rows: Sequence[LogRow]) -> None:
-    """Raise if there are rows missing between a row and these."""
+    """Raise if rows are missing between a row and these."""
     if rows and rows[0][0] != after + 1:
         check_exists(store, record)
         missing = f"row {rows[0][0]} follows row {after}"
@@ -195,18 +191,18 @@ def check_follows(store: Store, record: Record, after: int, rows: Sequence[LogRo
 
 
 def check_exists(store: Store, record: Record) -> None:
-    """Raise if the experiment is gone, even if there is another of the same name."""
+    """Raise if the experiment is gone, even if another has the same name."""
     current = store.record(record.name)
     if current is None or (current.id, current.tag) != (record.id, record.tag):
         raise UnknownExperiment("the experiment has been deleted")
 
 
 def import_name() -> str:
-    """A hidden name for an experiment while it is filled; says when that began."""
+    """A hidden name for an experiment being filled, with the time when that began."""
     return f"{HIDDEN}{int(time.time())} {uuid.uuid4().hex}"
 
 
 def import_began(name: str) -> float:
-    """When an import with this hidden name began; long ago if the name does not say."""
+    """When an import with this hidden name began; long ago if the name has no time."""
     began, _, _ = name.removeprefix(HIDDEN).partition(" ")
     return float(began) if began.isdecimal() else 0.0

@@ -1,8 +1,8 @@
-"""What must be put in order before a process forks.
+"""Prepare locks and files for a fork of the process.
 
-A forked process has the locks of its parent as they were, held by threads that it does not have,
-and a copy of SQLite's notes about file locks that it does not hold. So locks are taken before the
-fork, files closed, and both processes carry on from there.
+A child process inherits its parent's locks as they were, held by threads it does not have, and a
+copy of SQLite's bookkeeping for file locks it does not hold. So locks are taken and files closed
+before the fork, and both processes carry on from there.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ from typing import Protocol
 
 
 class Locked(Protocol):
-    """Something with a lock that must not be held by a thread which the new process lacks.
+    """Has a lock that must not be held by another thread during a fork.
 
-    Nobody who holds one of these locks may wait for another: forking takes all of them.
+    A thread that holds one of these locks must not wait for another: forking takes all of them.
     """
 
     def before_fork(self) -> None:
-        """Come to rest, and keep other threads out."""
+        """Finish what is running, and keep other threads out."""
 
     def after_fork(self, in_child: bool) -> None:
-        """Carry on, in the process that forked or in the new one."""
+        """Carry on, in the parent or in the child."""
 
 
 class Copied(Protocol):
-    """Something that a new process has as some thread may just have been changing it."""
+    """Has state that another thread may have been changing during a fork."""
 
     def after_fork_in_child(self) -> None:
         """Start over."""
 
 
 _locked: list[Locked] = []
-_held: list[Locked] = []  # the locks that the fork in progress has taken
+_held: list[Locked] = []  # locks taken by the fork in progress
 _copied: weakref.WeakSet[Copied] = weakref.WeakSet()
 
 
 def take_part(each: Locked) -> None:
-    """Let something that exists once take part in every fork."""
+    """Register a global object to be notified of every fork."""
     _locked.append(each)
 
 
 def notice_forks(each: Copied) -> None:
-    """Let something start over in every new process, for as long as it lives."""
+    """Register an object to start over in every child process, as long as it lives."""
     _copied.add(each)
 
 
@@ -61,7 +61,7 @@ def _after(in_child: bool) -> None:
         with suppress(Exception):
             each.after_fork(in_child)
     if in_child:
-        for copy in list(_copied):  # no other thread is there to change it
+        for copy in list(_copied):  # no other thread can change it here
             copy.after_fork_in_child()
 
 

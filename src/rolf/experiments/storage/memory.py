@@ -1,4 +1,4 @@
-"""Experiments in the memory of this process: for trying things out, and for tests."""
+"""Experiments in the memory of this process, for trials and tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Experiment:
 
 
 class _Database:
-    """All experiments of one URL."""
+    """All experiments under one URL."""
 
     def __init__(self) -> None:
         self.experiments: dict[int, _Experiment] = {}
@@ -38,7 +38,7 @@ class _Database:
 
 
 class _Databases:
-    """The databases of this process by name, and the lock on all of them."""
+    """The databases of this process by name, and one lock for all of them."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -56,9 +56,9 @@ _databases = _Databases()
 
 
 class MemoryStore(Store):
-    """Shared by everything in this process that opens the same URL; gone when it ends.
+    """A store shared by all users of the same URL in this process, and gone when the process ends.
 
-    A forked process has a copy of its own.
+    A child process gets its own copy.
     """
 
     def __init__(self, name: str) -> None:
@@ -87,7 +87,7 @@ class MemoryStore(Store):
             return len(stored.rows)
 
     def settle(self) -> None:
-        """Memory is as durable as it gets."""
+        """Nothing to do: memory is never durable."""
 
     def read(
         self, experiment: int, after: int, upto: int | None = None, limit: int = PART

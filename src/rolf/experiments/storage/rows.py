@@ -1,4 +1,4 @@
-"""What is stored: the rows of a log, the record of an experiment, snapshots and API keys."""
+"""The stored data: rows of a log, records of experiments, snapshots and API keys."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from typing import Any, NamedTuple, TypeAlias
 
 IDEMPOTENCY, DECISION, REWARD, DEFAULT, ROSTER, HISTORY, CORRECTION = range(7)
 
-#: kinds of rows that belong to no decision, and have numbers of their own
+#: kinds of rows that do not belong to a decision and are numbered separately
 APART = (ROSTER, HISTORY)
 
-#: a row as read from the log: a ``Row``, or a plain tuple in its order
+#: a row as read from the log: a ``Row``, or a plain tuple in the same order
 LogRow: TypeAlias = tuple[Any, ...]
 
 
 class Row(NamedTuple):
     """A row of the log, column by column. Arms are positions.
 
-    ``details`` is JSON, if there is anything to say:
+    ``details`` is JSON, or None. It holds
 
-    * of a decision: the ``context`` of its round, or the ``features`` of all arms where they vary;
-    * of a reward: the same, except that ``features`` are those of its arm unless the policy needs
-      all of them;
-    * of a correction: the reward that it replaces, ``was``, the ``reason``, whether the state must
-      be computed from the whole log again, ``refold``, and the details of the reward, ``round``;
-    * of a change of the roster, of history, and of an idempotency key: what it is about.
+    * for a decision: the ``context`` of its round, or the ``features`` of all arms if they vary;
+    * for a reward: the same, but only the ``features`` of its arm unless the policy needs all;
+    * for a correction: ``was``, the reward it replaces; the ``reason``; ``refold``, whether the
+      state must be recomputed from the whole log; and ``round``, the details of the reward;
+    * for a change of the roster, history or an idempotency key: its content.
     """
 
     seq: int
@@ -36,14 +35,14 @@ class Row(NamedTuple):
     greedy: int = 0
     pseudo_action: int = 0
     matched: bool = True
-    clock_steps: int = 0  # which entries of the policy's clock a decision advanced, as bits
-    ordinal: int = 0  # of a reward, 1 if it replaces the default one; of a correction, from 1
+    clock_steps: int = 0  # bits: the entries of the policy's clock that the decision advanced
+    ordinal: int = 0  # for a reward, 1 if it replaces the default; for corrections, 1, 2, ...
     details: str | None = None
     reward: float | None = None
 
     @property
     def replaces_default(self) -> bool:
-        """Of a reward: whether a default reward was recorded before it."""
+        """Whether this reward replaces a default reward recorded earlier."""
         return bool(self.ordinal)
 
     @property
@@ -54,9 +53,9 @@ class Row(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int]:
-        """What no other row of the log may have: its number, and what it is to that number."""
+        """Unique within the log: the row's number, and its role for that number."""
         if self.kind == REWARD and self.ordinal:
-            return self.number, DEFAULT  # as the default reward had the place of the reward
+            return self.number, DEFAULT  # the default reward has the place of the reward
         if self.kind == CORRECTION:
             return self.number, CORRECTION + self.ordinal
         return self.number, REWARD if self.kind == DEFAULT else self.kind
@@ -70,7 +69,7 @@ class Row(NamedTuple):
         replaces_default: bool = False,
         whole: bool = False,
     ) -> Row:
-        """The row that records a reward of this decision; ``whole``: with all arms' features."""
+        """The row for a reward of this decision; ``whole``: with the features of all arms."""
         details = self.details
         if details and not whole and "features" in (known := json.loads(details)):
             details = json.dumps({"features": known["features"][self.arm]})
@@ -79,9 +78,9 @@ class Row(NamedTuple):
         )
 
     def corrected(self, reward: float, reason: str, time: float, *, refold: bool) -> Row:
-        """The row that puts another reward in the place of this one, a reward or its correction.
+        """The row that replaces the reward of this row, a reward or a correction.
 
-        ``refold``: whether the state must be computed from the whole log again.
+        ``refold``: whether the state must be recomputed from the whole log.
         """
         round, ordinal = self.details and json.loads(self.details), 1
         if self.kind == CORRECTION:
@@ -92,7 +91,7 @@ class Row(NamedTuple):
 
     @property
     def choice(self) -> tuple[int, float | None, int, int, bool]:
-        """The arm, its probability, and how it came to be chosen."""
+        """The arm, its probability, and how it was chosen."""
         return self.arm, self.probability, self.greedy, self.pseudo_action, self.matched
 
 
@@ -104,10 +103,10 @@ class Record(NamedTuple):
 
     id: int
     name: str
-    tag: str  # the ids of its decisions start with it
+    tag: str  # prefix of its decisions' ids
     policy: str
     options: str  # JSON
-    features: str  # JSON: the roster of arms at the start
+    features: str  # JSON: the initial roster
     seed: int
     default_reward: float | None
     reward_after: float | None
@@ -135,7 +134,7 @@ class Key(NamedTuple):
     id: str
     digest: str  # SHA-256 of the secret
     scope: str
-    experiment: str | None  # the only one it is for
-    note: str  # what it is for, in the words of whoever made it
+    experiment: str | None  # the only experiment it may access; None for all
+    note: str  # its purpose, as stated by its creator
     created: float
     revoked: float | None = None

@@ -1,9 +1,8 @@
 """The tables.
 
-SQLite and PostgreSQL differ in the names of types, and in how the end of a log is found. In
-SQLite one writer at a time has the whole file, and looks at the last row. In PostgreSQL whoever
-appends to a log first locks its row in ``rolf_heads``, which holds the number of the last row;
-the procedure ``rolf_append`` does.
+SQLite and PostgreSQL differ in the names of types and in how the end of a log is found. In SQLite
+one writer at a time has the whole file and looks up the last row. In PostgreSQL, the procedure
+``rolf_append`` first locks the log's row in ``rolf_heads``, which holds the number of its last row.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ CREATE TABLE rolf_log (
     PRIMARY KEY (experiment, seq)
 ) {clustered}"""
 
-#: As ``Row.place``. In PostgreSQL the experiment is an expression, so that the planner, whatever it
-#: knows about the tables, cannot take the primary key to find a decision, and scan the whole log.
+#: Mirrors ``Row.place``. In PostgreSQL the experiment is an expression, so that the planner never
+#: uses the primary key to find a decision, which would scan the whole log.
 PLACES = f"""
 CREATE UNIQUE INDEX rolf_places ON rolf_log ({{log}}, number, (CASE
     WHEN kind IN ({IDEMPOTENCY}, {DECISION}, {ROSTER}, {HISTORY}) THEN kind
@@ -81,12 +80,12 @@ CREATE TABLE rolf_keys (
     revoked {real}
 )"""
 
-#: updated with every append: there is room to do so in place
+#: updated with every append; the low fill factor leaves room to do so in place
 HEADS = """
 CREATE TABLE rolf_heads (experiment BIGINT PRIMARY KEY, last BIGINT NOT NULL)
 WITH (fillfactor = 10)"""
 
-#: the columns of a row that are given, with their types in PostgreSQL
+#: the columns passed to ``rolf_append``, with their types in PostgreSQL
 GIVEN = {
     "kind": "int2",
     "number": "int8",
@@ -101,9 +100,9 @@ GIVEN = {
     "details": "text",
     "reward": "float8",
 }
-#: Lock the head of a log, add rows and commit, which does not wait for the disk and releases the
-#: lock. Then end a transaction that does wait: whatever was logged before is on the disk with it.
-#: In between, release the lock of this session if it has one.
+#: Lock the head of a log, add rows and commit without waiting for the disk; this unlocks the head.
+#: Release this session's advisory lock, if any. Then commit a transaction that does wait: with it,
+#: everything logged before is on disk.
 APPEND = f"""
 CREATE OR REPLACE PROCEDURE rolf_append(log int8, count int8, after int8, rows json,
     lock int8, INOUT end_of_log int8 DEFAULT NULL)
@@ -124,7 +123,7 @@ LANGUAGE plpgsql AS $$ BEGIN
     END IF;
 END $$"""
 
-#: Wait for the lock, but not for long, and read what follows a row.
+#: Wait briefly for the lock, and read the rows after a row.
 LOCK = """
 CREATE OR REPLACE FUNCTION rolf_lock(lock int8, log int8, after int8, most int8)
 RETURNS SETOF rolf_log LANGUAGE plpgsql AS $$ BEGIN
@@ -135,7 +134,7 @@ RETURNS SETOF rolf_log LANGUAGE plpgsql AS $$ BEGIN
 END $$"""
 
 SQLITE = {
-    "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",  # never reuses the id of a deleted one
+    "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",  # never reuses a deleted id
     "real": "REAL",
     "boolean": "INTEGER",
     "clustered": "WITHOUT ROWID",
@@ -153,7 +152,7 @@ TABLES = (META, EXPERIMENTS, LOG, PLACES, SNAPSHOTS, KEYS)
 
 
 def is_version(version: object) -> bool:
-    """Whether this is the version of a layout: this one or a newer one."""
+    """Whether this is a valid layout version, current or newer."""
     return isinstance(version, int) and version >= SCHEMA
 
 

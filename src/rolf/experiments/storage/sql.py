@@ -1,4 +1,4 @@
-"""What the stores in SQL databases share: reading logs, records, snapshots, and clearing up."""
+"""Shared by the SQL stores: reading logs, records, snapshots, and cleaning up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rolf.experiments.storage.rows import COLUMNS, FIELDS, Key, LogRow, Record, 
 
 T = TypeVar("T")
 
-#: runs a statement, with ? in place of values, and returns its rows
+#: runs a statement with ? placeholders, and returns its rows
 Execute: TypeAlias = Callable[..., list[Any]]
 
 MAX_SEQ = 2**62
@@ -30,7 +30,7 @@ READ = f"""
 SELECT {COLUMNS} FROM rolf_log WHERE experiment = ? AND seq > ? AND seq <= ?
 ORDER BY seq LIMIT ?"""
 KEYS = f"SELECT {', '.join(Key._fields)} FROM rolf_keys"
-#: rows of a log whose experiment is gone, as happens if a process dies while it deletes one
+#: log rows without an experiment, left by a process that died while deleting one
 ORPHANS = """
 WITH RECURSIVE logs (id) AS (
     SELECT min(experiment) FROM rolf_log UNION ALL
@@ -44,19 +44,19 @@ class Taken(Exception):
 
 
 class SQLStore(Store):
-    """Experiments and their snapshots; each database appends to logs in its own way."""
+    """Experiments and their snapshots; subclasses append to logs."""
 
-    #: tables with rows of an experiment other than its log, and their column for its id
+    #: tables other than the log with rows per experiment, and their column with its id
     tables: ClassVar[dict[str, str]] = {"rolf_experiments": "id", "rolf_snapshots": "experiment"}
     snapshot_types: ClassVar[tuple[str, str, str]] = ("?", "?", "?")
-    lock_record: ClassVar[str] = ""  # appended to a query, so that the experiment stays meanwhile
+    lock_record: ClassVar[str] = ""  # query suffix that keeps the experiment from being deleted
 
     @abstractmethod
     def _query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]: ...
 
     @abstractmethod
     def _change(self, action: Callable[[Execute], T]) -> T:
-        """Run statements in one durable transaction; raises Taken if something is not unique."""
+        """Run statements in one durable transaction; raise Taken on a uniqueness conflict."""
 
     def read(
         self, experiment: int, after: int, upto: int | None = None, limit: int = PART
@@ -103,7 +103,7 @@ class SQLStore(Store):
         self._clear_up()
 
     def _delete(self, experiment: int) -> None:
-        """Delete everything but the log: from then on nothing is appended to it."""
+        """Delete everything except the log; from then on nothing is appended to it."""
 
         def action(execute: Execute) -> None:
             for table, column in self.tables.items():
@@ -112,7 +112,7 @@ class SQLStore(Store):
         self._change(action)
 
     def _clear_up(self) -> None:
-        """Delete abandoned imports, and logs without an experiment, part by part."""
+        """Delete abandoned imports and logs without an experiment, part by part."""
         hidden = "SELECT id, name FROM rolf_experiments WHERE substr(name, 1, 1) = ?"
         for id, name in self._query(hidden, (HIDDEN,)):
             if import_began(name) < time.time() - ABANDONED:
@@ -125,7 +125,7 @@ class SQLStore(Store):
         part = "DELETE FROM rolf_log WHERE experiment = ? AND seq < ? RETURNING 1"
         while rows := self._query(first, (experiment,)):
             values = (experiment, rows[0][0] + PART)
-            self._change(lambda execute: execute(part, values))  # noqa: B023  (called at once)
+            self._change(lambda execute: execute(part, values))  # noqa: B023  (called immediately)
 
     # --- snapshots ---
 

@@ -1,10 +1,9 @@
-"""Which store a URL means, and how a URL is shown without its secrets.
+"""Find the store for a URL, and show URLs without their secrets.
 
-The scheme of the URL decides. An installed package adds a store of its own with an entry point in
-the group ``rolf.storage`` whose name is the scheme. Like the entries of ``SCHEMES`` it refers to a
-function that takes the URL, whether to create a database that does not exist, and after how many
-seconds a call gives up. It returns a ``Store``, or None if there is no database and none is to be
-created.
+The URL's scheme decides. An installed package can add a store with an entry point in the group
+``rolf.storage``, named after the scheme. Like the entries of ``SCHEMES``, it refers to a function
+that takes the URL, whether to create a missing database, and the timeout of a call in seconds. It
+returns a ``Store``, or None if there is no database and it should not create one.
 """
 
 from __future__ import annotations
@@ -29,29 +28,29 @@ SCHEMES = {
     "postgres": "rolf.experiments.storage.postgres.store:open_store",
 }
 GROUP = "rolf.storage"  # of entry points
-TIMEOUT = "ROLF_STORAGE_TIMEOUT"  # the variable with the number of seconds, for all databases
+TIMEOUT = "ROLF_STORAGE_TIMEOUT"  # environment variable with the timeout in seconds
 EXPECTED = "memory://, sqlite:///file.db or postgresql://user@host/database"
 
 
 def connect(url: str, timeout: float | None = None) -> Store:
-    """The store of a URL; its database is created if it does not exist."""
+    """The store for a URL; the database is created if it does not exist."""
     store = _open_store(url)(url, True, _seconds(timeout))
     assert store is not None
     return store
 
 
 def connect_existing(url: str, timeout: float | None = None) -> Store | None:
-    """The store of a URL; None if its database does not exist."""
+    """The store for a URL; None if the database does not exist."""
     return _open_store(url)(url, False, _seconds(timeout))
 
 
 def check_url(url: Any) -> None:
-    """Raise unless a URL names a kind of database that is installed; nothing is opened."""
+    """Raise unless the URL's kind of database is supported here; nothing is opened."""
     _open_store(url)
 
 
 def _seconds(timeout: float | None) -> float:
-    """After how long a call gives up."""
+    """The timeout of a call."""
     if timeout is None:
         text = os.environ.get(TIMEOUT, "30")
         try:
@@ -84,9 +83,9 @@ def invalid_url(url: Any) -> InvalidArgument:
 
 
 def shown(url: Any) -> Any:
-    """A URL as it may be shown: the name of a file as it is, otherwise nothing but the scheme.
+    """A URL safe to show: file names in full, otherwise only the scheme.
 
-    What is wrong with a URL may be the very place where its password is.
+    The malformed part of a URL may be the one that contains the password.
     """
     if not isinstance(url, str):
         return url if isinstance(url, int | float | None) else type(url).__name__

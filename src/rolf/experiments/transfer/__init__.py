@@ -1,1 +1,1 @@
-"""Experiments and logs that go elsewhere, and history that comes from elsewhere."""
+"""Moving data: backups of experiments, exported logs, and imported history."""

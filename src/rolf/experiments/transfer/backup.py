@@ -1,7 +1,7 @@
-"""Experiments copied from one database to another: backups, and what is restored from them.
+"""Copy experiments between databases: back up and restore.
 
-A backup is a SQLite database like any other. A log only ever grows at its end, so as far as it
-is read it is consistent, however much is written meanwhile.
+A backup is an ordinary SQLite database. Since logs only grow at their end, whatever has been read
+is consistent, even while others write.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rolf.experiments.transfer.conversion import Conversion
 from rolf.progress import Progress, progress_bar
 from rolf.tables.durable import sync_folder
 
-#: seconds to wait for a lock on a file that nobody else knows
+#: seconds to wait for a lock on a private file
 BACKUP_TIMEOUT = 30.0
 
 
@@ -52,7 +52,7 @@ def restore_into(
     options: Mapping[str, Any] | None = None,
     progress: Progress = None,
 ) -> list[str]:
-    """Put the experiments of a backup into a database, all or none; returns their names.
+    """Restore the experiments of a backup to a database, all or none; return their names.
 
     The arguments are those of ``Database.restore``.
     """
@@ -61,7 +61,7 @@ def restore_into(
         taken = set(chosen) & set(target.names())
         if taken:
             words = ", ".join(map(repr, sorted(taken)))
-            raise DifferentExperiment(f"there are experiments called {words} already")
+            raise DifferentExperiment(f"experiments named {words} already exist")
 
         def fill(record: Record) -> Record:
             if policy is None:
@@ -79,13 +79,13 @@ def restore_into(
 def back_up(
     store: Store, path: str | Path, names: Sequence[str] | None = None, progress: Progress = None
 ) -> list[str]:
-    """Copy experiments to a new file, which appears when it is complete."""
+    """Copy experiments to a new file, which appears only when complete."""
     target = _checked(path)
     with _readable(target):
         if target.exists():
             raise InvalidArgument("path", str(target), "a file that does not exist yet")
         if not target.parent.is_dir():
-            raise InvalidArgument("path", str(target), "a file in a folder that exists")
+            raise InvalidArgument("path", str(target), "a file in an existing folder")
     chosen = store.names() if names is None else list(names)
     prefix = f".{target.name}.partial-"
     try:
@@ -112,20 +112,20 @@ def back_up(
 
 
 def _publish_file(partial: Path, target: Path) -> None:
-    """Give a complete file its name, on the disk, without replacing anything."""
+    """Give a complete file its final name, durably and without replacing a file."""
     with open(partial, "rb") as file:
         os.fsync(file.fileno())
     try:
         os.link(partial, target)
     except FileExistsError:
         raise
-    except OSError:  # no such links here
+    except OSError:  # no hard links here
         partial.rename(target)
     sync_folder(target.parent)
 
 
 def _remove_abandoned(folder: Path, prefix: str) -> None:
-    """Remove what processes that were killed have left."""
+    """Remove leftovers of killed processes."""
     for left in folder.iterdir():
         with suppress(OSError):
             if left.name.startswith(prefix) and left.stat().st_mtime < time.time() - ABANDONED:
@@ -134,8 +134,8 @@ def _remove_abandoned(folder: Path, prefix: str) -> None:
 
 @contextmanager
 def _folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """A folder for a while. Unlike ``tempfile.TemporaryDirectory`` it is not removed when a forked
-    process ends."""
+    """A temporary folder. Unlike ``tempfile.TemporaryDirectory``, it survives the end of a forked
+    process."""
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     process = os.getpid()
     try:
@@ -153,7 +153,7 @@ def _checked(path: object) -> Path:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """A path that no file can have is not acceptable."""
+    """Refuse a path that no file can have."""
     try:
         yield
     except InvalidArgument:
@@ -164,8 +164,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Store]:
-    """The store in a backup. A copy of it is opened, as opening may bring it up to date, unless
-    it is in use."""
+    """Open the store in a backup, from a copy unless it is in use, since opening may modify it."""
     with _readable(path):
         if not path.is_file():
             raise InvalidArgument("path", str(path), "a backup")
@@ -179,7 +178,7 @@ def _opened(path: Path) -> Iterator[Store]:
                 raise RolfError(f"{path}: cannot be read ({error.strerror})") from None
         store = connect_existing(f"sqlite:///{opened}")
         if store is None:
-            raise InvalidArgument("path", str(path), "a backup, which is not empty")
+            raise InvalidArgument("path", str(path), "a backup that is not empty")
         with closing(store):
             yield store
 
@@ -198,19 +197,19 @@ def _copy_all(
     what: str,
     fill: Callable[[Record], Record],
 ) -> None:
-    """Copy experiments under hidden names, and name them all at the end."""
+    """Copy experiments under hidden names, and rename them all at the end."""
     copies: dict[int, str] = {}
     try:
         with progress_bar(progress, len(names), what) as done:
             for name in names:
                 record = source.record(name)
                 if record is None:
-                    raise UnknownExperiment(f"no experiment is called {name!r}")
+                    raise UnknownExperiment(f"no experiment named {name!r}")
                 copies[fill(record).id] = name
                 done(name)
         if not target.rename(copies):
             words = ", ".join(map(repr, names))
-            raise DifferentExperiment(f"there is an experiment called one of {words} already")
+            raise DifferentExperiment(f"an experiment named one of {words} already exists")
     except BaseException:
         for id in copies:
             with suppress(StorageError):
@@ -219,13 +218,13 @@ def _copy_all(
 
 
 def fill_experiment(store: Store, record: Record, rows: Iterable[LogRow]) -> Record:
-    """Create an experiment with a log; it appears when it is complete."""
+    """Create an experiment with a log; it appears only when complete."""
     if store.record(record.name) is not None:
-        raise DifferentExperiment(f"there is an experiment called {record.name!r} already")
+        raise DifferentExperiment(f"an experiment named {record.name!r} already exists")
     hidden = _fill(store, record, rows)
     if not store.rename({hidden.id: record.name}):
         store.delete(hidden.id)
-        raise DifferentExperiment(f"there is an experiment called {record.name!r} already")
+        raise DifferentExperiment(f"an experiment named {record.name!r} already exists")
     return hidden._replace(name=record.name)
 
 
@@ -240,7 +239,7 @@ def _fill(
         for part in _parts(rows):
             last = store.append(hidden.id, part, after=last)
             if last is None:
-                raise StorageError("the log to be copied holds two rows for the same place")
+                raise StorageError("the log to copy has two rows for the same place")
         if snapshot is not None:
             store.save(hidden.id, snapshot)
     except BaseException:
@@ -251,7 +250,7 @@ def _fill(
 
 
 def _parts(rows: Iterable[LogRow]) -> Iterator[list[Row]]:
-    """Rows in parts, none of which takes long to append."""
+    """Split rows into parts that are quick to append."""
     rest = iter(rows)
     while part := [Row(*row) for row in islice(rest, PART)]:
         step = part_size(sum(len(row.details or "") for row in part) / len(part))

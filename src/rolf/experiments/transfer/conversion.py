@@ -1,4 +1,4 @@
-"""An experiment under another policy: the same decisions and rewards, learned by it."""
+"""An experiment under another policy, which learns from the same decisions and rewards."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from rolf.policies.contract import check_growth
 class Conversion:
     """The record, the log and the snapshot of an experiment in a store, under another policy.
 
-    Everything is taken in by the other policy before the log ends, so that what it cannot learn is
-    an error. ``snapshot`` is known once all ``rows`` were read.
+    The other policy learns everything before the log ends, so anything it cannot learn is an error.
+    ``snapshot`` is available once all ``rows`` have been read.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Conversion:
         self.snapshot: Snapshot | None = None
 
     def rows(self) -> Iterator[LogRow]:
-        """The log, as the other policy would have written it."""
+        """The log as the other policy would have written it."""
         replica = Replica(self.record, corrections=earlier_corrections(self._converted()))
         for seq, row in enumerate(self._converted(), 1):
             if row.kind == ROSTER and "add" in row.parsed:
@@ -70,13 +70,13 @@ class Conversion:
             yield row
 
     def _round(self, row: Row, recorded: dict[str, Any] | None) -> str | None:
-        """What is recorded of a decision's round, as the other policy needs it."""
+        """The details of a decision's round in the form the other policy needs."""
         policy = self._policy
         if not policy.varying:
             return None
         wanted = "features" if policy.context is None else "context"
         if not recorded or wanted not in recorded:
-            expected = f"one that does without the {wanted} of every round, which the log lacks"
+            expected = f"one that does not need the {wanted} of every round, which the log lacks"
             raise InvalidArgument("policy", self.record.policy, expected)
         if policy.context is not None:
             if len(recorded["context"]) != len(policy.context.names):

@@ -1,12 +1,12 @@
-"""Export a log to a file, one row per decision. The columns:
+"""Export a log to a file, one row per decision. Columns:
 
 * ``id``, ``number``, ``arm``, ``probability``, ``asked_at``: the decision;
 * ``reward``, ``told_at``, ``is_default``: its reward, empty while it is pending;
-* ``greedy``, ``pseudo``, ``matched``, ``clocks``: what the policy's update needs;
-* ``asked_order``, ``told_order``: the places of decision and reward in the log;
-* ``corrections``: the rewards before each correction, and why it was made, as JSON;
-* ``x_<arm>_<feature>``: the features of the round, where they vary;
-* ``context_<name>``: the context of the round, from which they follow.
+* ``greedy``, ``pseudo``, ``matched``, ``clocks``: needed by the policy's update;
+* ``asked_order``, ``told_order``: positions of decision and reward in the log;
+* ``corrections``: the reward before each correction and its reason, as JSON;
+* ``x_<arm>_<feature>``: the features of the round, if they vary;
+* ``context_<name>``: the context of the round, if features follow from it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rolf.text import harmless
 
 
 class Logged(NamedTuple):
-    """A decision with its latest reward, and their places in the log."""
+    """A decision with its latest reward, and their positions in the log."""
 
     decision: Row
     asked_order: int
@@ -46,7 +46,7 @@ class Logged(NamedTuple):
 
 
 def write_log(path: str | Path, record: Record, rows: Sequence[Row], policy: Policy) -> int:
-    """Write the log of an experiment to a CSV or Parquet file; returns the number of decisions."""
+    """Write the log of an experiment to a CSV or Parquet file; return the number of decisions."""
     require("pyarrow", "exporting a log")
     import pyarrow as pa
     import pyarrow.csv
@@ -70,7 +70,7 @@ def write_log(path: str | Path, record: Record, rows: Sequence[Row], policy: Pol
 
 
 def _checked_path(path: Any) -> Path:
-    """The path of a file whose name says that it is CSV or Parquet."""
+    """Check that a path ends in .csv or .parquet."""
     if isinstance(path, str | Path) and Path(path).suffix.lower() in (".csv", *PARQUET):
         return Path(path)
     wanted = "a file that ends in .csv or .parquet"
@@ -78,7 +78,7 @@ def _checked_path(path: Any) -> Path:
 
 
 def _for_spreadsheets(table: Any) -> Any:
-    """A table whose text no spreadsheet takes for formulas; ``read_table`` reads it as it was."""
+    """Escape text that spreadsheets would take for formulas; ``read_table`` undoes it."""
     import pyarrow as pa
 
     for i, field in enumerate(table.schema):
@@ -98,7 +98,7 @@ def _last_roster(record: Record, rows: Iterable[Row]) -> Roster:
 
 
 def joined(rows: Iterable[Row]) -> list[Logged]:
-    """Decisions with their rewards, which follow them."""
+    """Join decisions with the rewards that follow them in the log."""
     logged: dict[int, Logged] = {}
     for row in rows:
         if row.kind == DECISION:
@@ -107,7 +107,7 @@ def joined(rows: Iterable[Row]) -> list[Logged]:
             known = logged[row.number]
             corrections = (*known.corrections, (row.seq, row))
             logged[row.number] = known._replace(corrections=corrections)
-        elif row.kind in (REWARD, DEFAULT):  # a late reward takes the place of the default
+        elif row.kind in (REWARD, DEFAULT):  # a late reward replaces the default
             logged[row.number] = logged[row.number]._replace(reward=row, told_order=row.seq)
     return [logged[number] for number in sorted(logged)]
 
@@ -115,7 +115,7 @@ def joined(rows: Iterable[Row]) -> list[Logged]:
 def columns_of(
     logged: list[Logged], policy: Policy, roster: Roster, tag: str, *, corrections: bool
 ) -> dict[str, Any]:
-    """Decisions as columns, with the features or the context of their rounds, where they vary."""
+    """Decisions as columns, with the context of their rounds or their features if they vary."""
     labels = _column_labels(roster)
     decisions = [each.decision for each in logged]
     rewards = [each.reward for each in logged]
@@ -145,14 +145,14 @@ def columns_of(
 
 
 def _final_reward(logged: Logged) -> float | None:
-    """The reward that counts, once it was corrected."""
+    """The reward after all corrections."""
     if logged.corrections:
         return logged.corrections[-1][1].reward
     return None if logged.reward is None else logged.reward.reward
 
 
 def _round_columns(logged: list[Logged], roster: Roster) -> dict[str, list[float | None]]:
-    """The features of every round; empty for arms that were added later."""
+    """The features of every round; empty for arms added later."""
     rounds = [each.decision.parsed["features"] for each in logged]
     return {
         f"x_{label}_{column}": [
@@ -173,7 +173,7 @@ def _context_columns(logged: list[Logged], context: Context) -> dict[str, list[f
 
 
 def _is_plain(label: Any) -> bool:
-    """Whether a file gives the name of an arm back as it is, and not 2.0 as 2."""
+    """Whether the name of an arm survives a file, unlike 2.0, which comes back as 2."""
     return isinstance(label, str) or (isinstance(label, int) and abs(label) < 2**63)
 
 
@@ -184,7 +184,7 @@ def _column_labels(roster: Roster) -> list[Any]:
 
 
 def _corrections_text(rows: Sequence[tuple[int, Row]]) -> str | None:
-    """The corrections of a decision, with their places in the log; None if there are none."""
+    """The corrections of a decision with their positions in the log; None if there are none."""
     corrections = [
         {
             "from": row.parsed["was"],

@@ -1,4 +1,4 @@
-"""Learn from a table of past rounds in a file: arms and rewards, without ids."""
+"""Learn from a file of past rounds: arms and rewards, without ids."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from rolf.arms.table import Arms
 from rolf.errors import ExperimentError, InvalidArgument
-from rolf.experiments.log.history import Past, Rounds, checked_source
+from rolf.experiments.log.history import HistoryEntry, Rounds, checked_source
 from rolf.experiments.log.replica import Replica
 from rolf.experiments.storage.rows import HISTORY, Row
 from rolf.logs.layout import Layout
@@ -24,13 +24,13 @@ from rolf.text import counted, listed
 
 
 class Learned(NamedTuple):
-    """What was learned from a file.
+    """The outcome of learning from a file.
 
     Attributes:
-        rows: of the file.
-        learned: rounds; 0 if the source was known.
-        pending: decisions in the export of an experiment that have no reward yet.
-        unknown: arms that were left out, with their numbers of rows.
+        rows: number of rows in the file.
+        learned: number of rounds learned; 0 if the source was learned before.
+        pending: number of rows without a reward, as in the export of an experiment.
+        unknown: unknown arms that were left out, with their numbers of rows.
     """
 
     rows: int
@@ -67,7 +67,7 @@ class HistoryFile:
         self.unknown: dict[str, int] = {}
         self._history = self._read(policy, skip_unknown, progress)
 
-    def history_of(self, replica: Replica) -> Past:
+    def history_of(self, replica: Replica) -> HistoryEntry:
         """The past rounds, for an experiment whose arms are still the same."""
         if replica.roster.arms.count != self._arms.count:
             raise ExperimentError(f"arms were added while {self.path} was read: import it again")
@@ -79,14 +79,14 @@ class HistoryFile:
         return Row(0, HISTORY, 1, time.time(), details=self._history.dumps(self.source))
 
     def learned(self, rounds: int | None = None) -> Learned:
-        """What to say of it once ``rounds`` were learned, by default all."""
+        """The outcome after ``rounds`` were learned, by default all."""
         count = self._history.size if rounds is None else rounds
         return Learned(self.rows, count, self.pending, self.unknown)
 
-    def _read(self, policy: Policy, skip_unknown: bool, progress: Progress) -> Past:
+    def _read(self, policy: Policy, skip_unknown: bool, progress: Progress) -> HistoryEntry:
         """All rounds of known arms; others are counted, and an error unless they are skipped."""
         with counting_bar(progress, self.rows, f"reading {Path(self.path).name}") as count:
-            history = Past.gathered(policy, self._arms, self._rounds(count))
+            history = HistoryEntry.gathered(policy, self._arms, self._rounds(count))
         where = f"{self.path}: {self._log.layout.arm}"
         if self.unknown and not skip_unknown:
             words = [f"{arm!r} ({count})" for arm, count in self.unknown.items()]
@@ -100,7 +100,7 @@ class HistoryFile:
         return history
 
     def _rounds(self, count: Callable[[int], None]) -> Iterator[Rounds]:
-        """Rounds of known arms, some at a time; the others are counted."""
+        """Rounds of known arms, part by part; rounds of other arms are counted."""
         lookup = Lookup(self._arms.labels)
         unknown: Counter[str] = Counter()
         for each in self._log.decisions(features=True):

@@ -1,7 +1,7 @@
-"""A log as a stream of lines, a part at a time, however long it is.
+"""Stream a log of any length as lines, part by part.
 
-Lines of JSON are decisions as ``LoggedDecision.to_dict`` gives them; CSV has the columns of an
-exported log, and ``corrections`` always.
+Lines of JSON are decisions in the form of ``LoggedDecision.to_dict``; CSV has the columns of an
+exported log, always with ``corrections``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rolf.text import harmless
 
 
 def stream_log(experiment: Experiment, format: str) -> Iterator[str]:
-    """The decisions made so far with their rewards: JSON lines, or CSV with a header."""
+    """The decisions so far with their rewards, as JSON lines or as CSV with a header."""
     with experiment.current() as replica:
         policy, roster, last = replica.policy, replica.roster, replica.last
     record, store = experiment.record, experiment.synced.store

@@ -1,16 +1,15 @@
 """How RoLF draws: forced exploration, the coin, and the coupled pseudo-action.
 
-In round t the draw is centred on an arm: uniform in the forced phase, else the best by estimate.
-Then, until they match or the cap is reached, two arms are drawn again and again:
+In round t the draw is centred on an arm: a uniform one in the forced phase, else the best by
+estimate. Two arms are drawn repeatedly until they match or the cap is reached:
 
 * the action: the centre with probability 1 - t^(-1/2), else another arm, uniformly;
 * the pseudo-action: with probability p the action (coupling "action", the paper) or
   the centre (coupling "greedy", the runs published by its authors), else another arm.
 
-Only a reward whose action and pseudo-action match enters the estimators (the imputation may take
-in the others, too). The cap is rho_t = log((t+1)^2/delta) / log(1/(1-p)): with "action" the
-probability of no match is at most delta/(t+1)^2. An appendix of the paper has log(1/p), a larger
-cap.
+Only a reward whose action and pseudo-action match enters the estimators (the imputation may use the
+others, too). The cap is rho_t = log((t+1)^2/delta) / log(1/(1-p)): with "action" the probability of
+no match is at most delta/(t+1)^2. An appendix of the paper has log(1/p), a larger cap.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ from rolf.types import Choice, FloatArray, Generator, IntArray
 class Coupling(NamedTuple):
     """The rule of RoLF.
 
-    ``forced`` rounds of exploration, or, where ``factor`` is positive, while the number
-    of explored rounds is at most factor log(2 size t^2/delta).
+    It explores for ``forced`` rounds or, if ``factor`` is positive, while the number of explored
+    rounds is at most factor log(2 size t^2/delta).
     """
 
     probability: float  # p
@@ -48,7 +47,7 @@ class Coupling(NamedTuple):
     forced: float
     factor: float
     size: float
-    appendix: bool = False  # whether the cap is that of the appendix
+    appendix: bool = False  # whether to use the appendix's cap
 
     @classmethod
     def checked(
@@ -65,7 +64,7 @@ class Coupling(NamedTuple):
     ) -> Coupling:
         """Check the options that all RoLF policies share.
 
-        ``constant`` and ``size`` are of "theory" exploration: C_e = constant / (1 - p)^2.
+        ``constant`` and ``size`` belong to "theory" exploration: C_e = constant / (1 - p)^2.
         """
         p = between("p", p, 0.5, 1.0)
         delta = between("delta", delta, 0.0, 1.0)
@@ -83,7 +82,7 @@ class Coupling(NamedTuple):
 
 @shared
 def is_forced(rule: Coupling, round: int, explored: int) -> bool:
-    """Whether round t explores, if this many rounds before it did."""
+    """Whether round t explores, given how many earlier rounds did."""
     if rule.factor > 0.0:
         log = math.log(2.0 * rule.size) + 2.0 * math.log(round) - math.log(rule.delta)
         return explored <= rule.factor * log
@@ -92,14 +91,14 @@ def is_forced(rule: Coupling, round: int, explored: int) -> bool:
 
 @shared
 def trials(rule: Coupling, round: int) -> int:
-    """How often action and pseudo-action may be drawn in round t: floor(rho_t) + 1."""
+    """The most draws of action and pseudo-action in round t: floor(rho_t) + 1."""
     base = 1.0 - rule.probability if rule.appendix else rule.probability
     return int(cap_on_draws(round, base, rule.delta)) + 1
 
 
 @shared
 def other(centre: int, available: IntArray, rng: Generator) -> int:
-    """An available arm that is not ``centre``, uniformly; ``available`` is ascending."""
+    """An available arm other than ``centre``, uniformly at random; ``available`` is ascending."""
     position = int(rng.random() * (available.size - 1))
     arm = available[position]
     return int(available[position + 1]) if arm >= centre else int(arm)
@@ -127,7 +126,7 @@ def couple(
 
 @shared
 def round_probabilities(rule: Coupling, round: int, arms: int) -> tuple[float, float]:
-    """The probabilities of the centre and of each other arm, once the centre is known."""
+    """The probabilities of the centre and of each other arm, given the centre."""
     return capped_probabilities(round, arms, rule.probability, rule.greedy, trials(rule, round))
 
 

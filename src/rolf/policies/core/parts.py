@@ -1,19 +1,18 @@
-"""A policy is an estimator (what is believed) and a rule (how to decide), composed here.
+"""A policy is an estimator (what to believe) and a rule (how to decide), composed here.
 
 The estimator's operations are in ``estimators/contract.py``, the rule's in ``rules.py``. The
-functions below compose them, and are the same for every policy. What they keep to, besides the
-contract of rules:
+functions below compose them for every policy. Beyond the contract of rules, they guarantee:
 
 1. ``decide`` changes nothing but ``clock`` and ``pending``.
-2. Everything else changes in ``observe``, which also takes the decision off ``pending`` and draws
-   no random numbers.
-3. The totals (``Traits.totals``) add up unless ``Traits.additive`` says why not: if two workers
-   start empty, the sum of their totals is what one worker would have had that saw all of their
-   rewards. ``recompute`` computes everything else from the totals, up to rounding. Late rewards,
-   merging and changes of arms rely on it.
+2. Everything else changes in ``observe``, which also removes the decision from ``pending`` and
+   draws no random numbers.
+3. The totals (``Traits.totals``) add up unless ``Traits.additive`` says why not: the totals of two
+   workers that started empty sum to those of one worker with all their rewards. ``recompute``
+   computes everything else from the totals, up to rounding. Late rewards, merging and changes of
+   arms rely on this.
 
 ``rolf.testing.check_policy(MyPolicy)`` checks all of it. Online these functions run as Python;
-simulations compile the very same ``decide``, ``keep`` and ``observe``.
+simulations compile the same ``decide``, ``keep`` and ``observe``.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ from rolf.types import Choice, FloatArray, Generator, IntArray
 
 
 class Params(NamedTuple):
-    """What stays fixed: the estimator's model and the rule."""
+    """The fixed part of a policy: the estimator's model and the rule."""
 
     model: Any
     rule: Any
 
 
 class State(NamedTuple):
-    """What is carried from round to round: the clock [rounds, ...], how many decisions per arm
-    are pending, and what is believed."""
+    """What changes from round to round: the clock [rounds, ...], the number of pending decisions
+    per arm, and the belief."""
 
     clock: IntArray
     pending: FloatArray
@@ -66,13 +65,13 @@ def decide(
 
 @shared
 def keep(params: Params, features: FloatArray, arm: int) -> FloatArray:
-    """What ``observe`` will need of the round's features, as a vector."""
+    """The part of the round's features that ``observe`` will need, as a vector."""
     return estimators.keep(params.model, features, arm)
 
 
 @shared
 def observe(params: Params, state: State, choice: Choice, row: FloatArray, reward: float) -> None:
-    """Take in the reward of an earlier choice; ``row`` is what ``keep`` gave in its round."""
+    """Learn the reward of an earlier choice; ``row`` is what ``keep`` returned in its round."""
     state.pending[choice.arm] -= 1.0
     seen = Observation(choice.arm, reward, row, state.clock[0], choice.probability)
     if choice.matched:
@@ -95,17 +94,17 @@ def probabilities(
 
 
 def recompute(params: Params, state: State) -> None:
-    """Recompute from the totals everything that follows from them."""
+    """Recompute everything that follows from the totals."""
     estimators.recompute(params.model, state.belief, int(state.clock[0]))
 
 
 def learn(params: Params, state: State, history: History) -> None:
-    """Add a history to the totals; ``recompute`` follows."""
+    """Add a history to the totals; call ``recompute`` afterwards."""
     estimators.learn(params.model, state.belief, history)
 
 
 def learn_totals(params: Params, state: State, totals: ArmTotals) -> None:
-    """Add totals per arm to the totals; ``recompute`` follows."""
+    """Add totals per arm to the totals; call ``recompute`` afterwards."""
     estimators.learn_totals(params.model, state.belief, totals)
 
 

@@ -1,15 +1,15 @@
 """How to decide from a posterior over the scales: by a bound, or by draws.
 
-``PosteriorBound``: the score of an arm is its mean plus a number of standard deviations
-(``estimators/posterior/bounds.py``), for an arm of which little is known
+``PosteriorBound``: an arm's score is its mean plus a number of standard deviations
+(``estimators/posterior/bounds.py``); for a little known arm, this number is
 
     sqrt(width^2 + 2 log(1 + t/STEADY))
 
-in round t. An arm that has not been played after RARE K rounds comes first, and so does one that
-has been played only once after SELDOM times as many, and so on. So every arm is tried again for
-ever. If the number of rounds is known and n of them are left, this one included, the number of
-deviations is at most what a normal number exceeds with probability min(1/2, HOPE/n): an arm is
-worth a look if it may well be better for the rest, and in the end the best estimate is played.
+in round t. An arm that has not been played after RARE K rounds comes first, as does one played only
+once after SELDOM times as many rounds, and so on, so no arm is ever abandoned. If the number of
+rounds is known and n are left, including this one, the number of deviations is at most the value
+that a standard normal exceeds with probability min(1/2, HOPE/n): a try must still be able to pay
+off in the remaining rounds, and at the end the best estimate is played.
 
 ``PosteriorDraws``: an arm's probability is the share of posterior draws in which it is best.
 """
@@ -28,19 +28,19 @@ from rolf.kernel import implement, shared
 from rolf.policies.core.rules import UNSEEN, Situation, believed_means, bounds, distribution
 from rolf.types import FloatArray
 
-#: rounds after which the bonus starts to grow
+#: rounds before the bonus starts to grow
 STEADY = 300.0
-#: rounds per arm after which an arm that was never played comes first, and the factor by which the
-#: rounds have to grow for every arm to be due once more
+#: rounds per arm after which an unplayed arm comes first, and the factor by which rounds must grow
+#: until every arm is due once more
 RARE = 100.0
 SELDOM = 100.0
-#: the probability that an arm is better than its bound, times the rounds that are left
+#: the probability that an arm is better than its bound, times the remaining rounds
 HOPE = 6.0
 
 
 class PosteriorBound(NamedTuple):
-    """The bonus of an arm of which little is known, in deviations, and the number of rounds, 0 if
-    it is not known; after the last one the policy goes on as if it were not."""
+    """The bonus of a little known arm, in deviations, and the number of rounds, 0 if unknown. After
+    the last round the policy continues as if the number were unknown."""
 
     width: float
     horizon: int
@@ -48,7 +48,7 @@ class PosteriorBound(NamedTuple):
 
 @shared
 def fewest_plays(round: int, arms: int) -> float:
-    """How often every arm must have been played by a round."""
+    """The least number of plays that every arm must have by this round."""
     per_arm = round / (RARE * arms)
     return 1.0 + math.floor(math.log(per_arm) / math.log(SELDOM)) if per_arm >= 1.0 else 0.0
 
@@ -71,7 +71,7 @@ implement(PosteriorBound, {bounds: _bounds})
 
 
 class PosteriorDraws(NamedTuple):
-    """How many draws are taken in a round."""
+    """The number of draws per round."""
 
     draws: int
 

@@ -1,12 +1,12 @@
-"""What comes with a round: the arms to choose from, and their features.
+"""The inputs of a round: the arms to choose from, and their features.
 
-Features may follow from a context that all arms of a round share, such as who is asking. An arm
-with features x (d,) in a context c (m,) has the features
+Features may be derived from a context that all arms of a round share, such as the user. An arm with
+features x (d,) in a context c (m,) has the features
 
     (x, c_1, c_1 x, ..., c_m, c_m x),
 
 the products of (1, c) and (1, x) without the constant: d + m + d m columns. So the reward may
-depend on the arm, on the context, and on how the two go together.
+depend on the arm, on the context, and on their interaction.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from rolf.errors import InvalidArgument
 from rolf.text import first_few
 from rolf.types import FloatArray, IntArray
 
-#: entries of a context, and features that may follow from them
+#: the most entries of a context, and the most features derived from them
 MAX_ENTRIES = 1000
 MAX_COLUMNS = 1000
 
 
 class Round(NamedTuple):
-    """A decision to be made, checked: positions of the available arms, ascending, and the
+    """The checked inputs of a decision: positions of the available arms, ascending, and the
     features (K, d) of all arms."""
 
     available: IntArray
@@ -36,14 +36,15 @@ class Round(NamedTuple):
 
 
 class Context:
-    """The names of a context's entries, and the features that follow from it."""
+    """The names of a context's entries, and the features derived from it."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = list(names)
 
     @classmethod
     def read(cls, option: Any) -> Context | None:
-        """What the option ``context`` of a policy says: names, how many entries, or nothing."""
+        """The context named by a policy's option ``context``: names, a number of entries, or
+        None."""
         if option is None:
             return None
         if isinstance(option, int | np.integer) and not isinstance(option, bool):
@@ -57,7 +58,7 @@ class Context:
         raise InvalidArgument("context", option, expected)
 
     def size(self, columns: int) -> int:
-        """How many features an arm with ``columns`` of its own has in a context."""
+        """The number of features in a context, for arms with ``columns`` features."""
         size = (columns + 1) * (len(self.names) + 1) - 1
         if size > MAX_COLUMNS:
             got = f"{len(self.names)} entries, which make {size} features with {columns} of an arm"
@@ -65,13 +66,14 @@ class Context:
         return size
 
     def vector(self, context: Any, argument: str = "context") -> FloatArray:
-        """The entries of one context, in order: a mapping by name, a Series, or a list."""
+        """The entries of one context, in order, from a mapping by name, a Series, or a list."""
         contexts = None if context is None else [context]
         vector: FloatArray = self.table(contexts, argument)[0]
         return vector
 
     def table(self, contexts: Any, argument: str = "context") -> FloatArray:
-        """The entries of several contexts, (n, m): a DataFrame, a list of contexts, or an array."""
+        """The entries of several contexts, (n, m), from a DataFrame, a list of contexts, or an
+        array."""
         if contexts is None:
             raise InvalidArgument(argument, None, self.words)
         if hasattr(contexts, "columns") and hasattr(contexts, "to_numpy"):
@@ -86,7 +88,7 @@ class Context:
 
     @property
     def words(self) -> str:
-        """What a context consists of."""
+        """What a context consists of, in words."""
         return f"a context, finite numbers for {first_few(self.names)}"
 
     def _ordered(self, context: Any, argument: str) -> Any:
@@ -127,6 +129,6 @@ class Context:
         return self.features(arms, np.tile(context, (arms.shape[0], 1)))
 
     def typical(self, arms: FloatArray) -> FloatArray:
-        """The features (K, D) in a context of ones, the size that entries should have."""
-        self.size(arms.shape[1])  # raises if they are too many
+        """The features (K, D) in a context of ones, the recommended size of entries."""
+        self.size(arms.shape[1])  # raises if there are too many
         return self.of_all(arms, np.ones(len(self.names)))

@@ -1,28 +1,28 @@
-"""How a policy decides from what is believed: optimistic, sampled, exploring, drawn, coupled.
+"""How a policy decides from its belief: optimistic, sampled, exploring, drawn, coupled.
 
 A rule is a NamedTuple with a body for ``decide`` and ``probabilities``, and its file ends with the
 table of its operations, ``rule(Rule, {decide: ..., probabilities: ...})``. ``decide`` and the
 formulas below are compiled as well; the others run as Python only.
 
-What every rule must keep to, because experiments replay logged decisions by advancing ``clock``
-and ``pending`` alone, and undo a decision by setting both back:
+Experiments replay logged decisions by advancing only ``clock`` and ``pending``, and undo a decision
+by resetting both. So every rule must obey this contract:
 
-1. ``clock[0]`` is the number of rounds so far, and ``decide`` increments it. Further entries, for
-   which ``clocks`` makes room, may also go up, by at most one per decision.
-2. ``decide`` changes nothing else. It depends on nothing but its arguments: the same situation and
+1. ``clock[0]`` is the number of rounds so far, and ``decide`` increments it. Further entries, if
+   ``clocks`` asks for them, may also increase, by at most one per decision.
+2. ``decide`` changes nothing else and depends on nothing but its arguments: the same situation and
    the same random numbers give the same choice.
-3. A probability is exact, or NaN where it can only be estimated by draws (Thompson sampling).
+3. A probability is exact, or NaN if only draws can estimate it (Thompson sampling).
 
-Four rules are completed by one formula each, which the policy's file gives:
+Four rules are completed by a formula in the policy's file:
 
 * ``Optimistic(bound)`` plays the largest upper bound; ``bounds`` is the formula.
 * ``Sampled(sampler)`` plays the largest of values drawn per arm; ``draw`` is the formula.
-* ``Exploring(schedule)`` plays the best estimate, or any arm with a probability; ``exploration``
+* ``Exploring(schedule)`` plays the best estimate, or with some probability any arm; ``exploration``
   is the formula.
-* ``Drawn(rule, explore)`` draws an arm from the probabilities that another rule gives, or any arm
-  with a probability; ``distribution`` is the formula.
+* ``Drawn(rule, explore)`` draws an arm from another rule's probabilities, or with some probability
+  any arm; ``distribution`` is the formula.
 
-The fifth, RoLF's ``Coupling``, has a file of its own.
+The fifth, RoLF's ``Coupling``, is in ``coupling.py``.
 """
 
 from __future__ import annotations
@@ -38,15 +38,14 @@ from rolf.kernel import implement, kernel, shared
 from rolf.linalg import argmax, pick, tie_shares
 from rolf.types import Choice, FloatArray, Generator, IntArray
 
-UNSEEN = 1e300  # bound of an arm without rewards; finite, so that ties can be measured
-#: draws at once, and numbers that these may take, so that memory stays bounded
+UNSEEN = 1e300  # bound of an arm without rewards; finite, so that ties are well defined
+#: the most draws, and the most numbers, held in memory at once
 BLOCK, NUMBERS = 1000, 2**22
 
 
 class Situation(NamedTuple):
-    """What a decision rests on: the estimator's model and belief, how many decisions per arm
-    are pending, the clock [rounds, ...], the round's features (K, d) and the available arms,
-    ascending."""
+    """The inputs of a rule: the estimator's model and belief, the number of pending decisions per
+    arm, the clock [rounds, ...], the round's features (K, d) and the available arms, ascending."""
 
     model: Any
     belief: Any
@@ -58,7 +57,7 @@ class Situation(NamedTuple):
 
 @kernel
 def clocks(rule: Any) -> int:
-    """How many entries the clock has: 1, unless the rule counts more than rounds."""
+    """The number of clock entries: 1, unless the rule counts more than rounds."""
     raise NotImplementedError
 
 
@@ -72,7 +71,7 @@ def decide(rule: Any, now: Situation, rng: Generator) -> Choice:
 def probabilities(rule: Any, now: Situation, draws: int) -> FloatArray:
     """The probability of every available arm in the next round, (n,).
 
-    Where it can only be estimated, the share of ``draws`` draws from a stream of their own.
+    If they can only be estimated, the shares of ``draws`` draws from a separate stream.
     """
     raise NotImplementedError
 
@@ -108,12 +107,12 @@ def exploration(schedule: Any, round: int) -> float:
     raise NotImplementedError
 
 
-#: what every rule has
+#: the operations of every rule
 REQUIRED = (decide, probabilities)
 
 
 def rule(cls: type, table: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-    """The operations of a rule of this class."""
+    """Register the operations of a rule of this class."""
     implement(cls, {clocks: _rounds_only, forced_rounds: _none_forced, **table})
 
 
@@ -133,7 +132,7 @@ def believed_means(now: Situation) -> FloatArray:
 
 @shared
 def unseen_first(counts: FloatArray, upper: FloatArray) -> FloatArray:
-    """Upper bounds by which an arm without rewards comes before all others."""
+    """Upper bounds that put arms without rewards before all others."""
     return np.where(counts > 0.0, upper, UNSEEN)
 
 
@@ -191,7 +190,7 @@ def _decide_sampled(rule: Sampled, now: Situation, rng: Generator) -> Choice:
 
 
 def _sampled_probabilities(rule: Sampled, now: Situation, draws: int) -> FloatArray:
-    """How often each available arm wins among draws of a stream of their own."""
+    """How often each available arm wins among draws from a separate stream."""
     rng = np.random.default_rng([int(now.clock[0]), draws])
     wins = np.zeros(now.available.size)
     block = max(1, min(BLOCK, NUMBERS // now.features.shape[0]))
@@ -209,7 +208,7 @@ rule(Sampled, {decide: _decide_sampled, probabilities: _sampled_probabilities})
 
 
 class Exploring(NamedTuple):
-    """Play the best estimate; with a probability that the schedule gives, any arm."""
+    """Play the best estimate; with the schedule's probability, any arm."""
 
     schedule: Any
 
@@ -241,29 +240,29 @@ rule(Exploring, {decide: _decide_exploring, probabilities: _exploring_probabilit
 
 
 class Drawn(NamedTuple):
-    """Draw from the probabilities that a rule gives; with probability ``explore``, any arm."""
+    """Draw from another rule's probabilities; with probability ``explore``, any arm."""
 
     rule: Any
     explore: float
 
 
 def _drawn_distribution(rule: Drawn, now: Situation, round: int) -> tuple[FloatArray, FloatArray]:
-    estimates, known = distribution(rule.rule, now, round)
-    return estimates, rule.explore / known.size + (1.0 - rule.explore) * known
+    estimates, shares = distribution(rule.rule, now, round)
+    return estimates, rule.explore / shares.size + (1.0 - rule.explore) * shares
 
 
 def _decide_drawn(rule: Drawn, now: Situation, rng: Generator) -> Choice:
     now.clock[0] += 1
-    estimates, known = distribution(rule, now, now.clock[0])
-    left = rng.random() * known.sum()
+    estimates, shares = distribution(rule, now, now.clock[0])
+    left = rng.random() * shares.sum()
     place = 0
-    while place < known.size - 1 and left >= known[place]:
-        left -= known[place]
+    while place < shares.size - 1 and left >= shares[place]:
+        left -= shares[place]
         place += 1
-    while known[place] == 0.0:  # rounding left something over
+    while shares[place] == 0.0:  # rounding errors carried it too far
         place -= 1
     arm = int(now.available[place])
-    return Choice(arm, known[place], argmax(estimates, now.available), arm, True)
+    return Choice(arm, shares[place], argmax(estimates, now.available), arm, True)
 
 
 rule(

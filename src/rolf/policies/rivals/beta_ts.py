@@ -1,8 +1,8 @@
-"""Beta-Bernoulli Thompson sampling: what most systems for clicks run (Chapelle and Li 2011).
+"""Beta-Bernoulli Thompson sampling, which most systems for clicks run (Chapelle and Li 2011).
 
 The rate of arm a has the prior Beta(prior, prior) and, after n_a rewards that add up to s_a, the
-posterior Beta(prior + s_a, prior + n_a - s_a). In each round a rate is drawn per arm, and the arm
-with the largest one is played. Rewards between 0 and 1 count as that share of a click.
+posterior Beta(prior + s_a, prior + n_a - s_a). Each round draws a rate per arm and plays the arm
+with the largest one. A reward between 0 and 1 counts as a fraction of a click.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rolf.types import FloatArray, Generator, Seed
 
 
 class BetaSampler(NamedTuple):
-    """What the prior adds to successes and to failures."""
+    """The prior's pseudo-counts of successes and of failures."""
 
     prior: float
 
@@ -51,7 +51,7 @@ class BetaTS(Policy):
     Args:
         features: (K, d); only the number and the names of the arms are used.
         prior: of the rate of an arm, Beta(prior, prior); 1 is uniform.
-        seed: of this policy's own draws.
+        seed: for this policy's draws.
 
     >>> policy = BetaTS([[0.0], [0.0]], seed=1)
     >>> policy.learn([0] * 40 + [1] * 40, [1.0] * 40 + [0.0] * 40)

@@ -1,4 +1,4 @@
-"""How far apart two click rates are, and the largest rate that is not too far."""
+"""The divergence of two click rates, and the largest rate within a given divergence."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from rolf.kernel import looped, shared
 from rolf.types import FloatArray
 
-STEPS = 50  # of Newton's method, far more than it takes
-NEAR = 1e-15  # relative: the last step changes nothing any more
+STEPS = 50  # of Newton's method, far more than needed
+NEAR = 1e-15  # relative: smaller steps change nothing
 
 
 @shared
@@ -28,8 +28,9 @@ def bernoulli_divergence(mean: float, other: float) -> float:
 def largest_rate(mean: float, room: float) -> float:
     """The largest q with kl(mean, q) <= room.
 
-    kl is convex in q, so that Newton's method, started above the solution, descends to it. Two
-    starts lie above it: kl >= 2 (q - m)^2, and kl >= (q - m)^2/(2 q), which is closer for small m.
+    kl is convex in q, so Newton's method descends to the solution from any start above it. Two
+    bounds give such starts: kl >= 2 (q - m)^2, and kl >= (q - m)^2/(2 q), which is closer for small
+    m.
     """
     mean = min(max(mean, 0.0), 1.0)
     if mean == 1.0 or room == 0.0:
@@ -51,7 +52,7 @@ def largest_rate(mean: float, room: float) -> float:
 
 @looped
 def largest_rates(means: FloatArray, counts: FloatArray, room: float) -> FloatArray:
-    """The largest rate of every arm that is within room/count; 1 for an arm without rewards."""
+    """The largest rate of every arm within divergence room/count; 1 for an arm without rewards."""
     out = np.ones(means.size)
     for arm in range(means.size):
         if counts[arm] > 0.0:

@@ -2,8 +2,8 @@
 
 After ``forced`` uniform rounds, round t explores uniformly with probability
 lam1 sqrt((log t + log d)/t), else it plays the arm with the largest x_a'beta, where beta is the
-lasso of ``estimators/lasso/average.py``. Made for features that vary, it does poorly with fixed
-ones: their average never changes, so only its largest entry can carry weight.
+lasso of ``estimators/lasso/average.py``. It was made for varying features and does poorly with
+fixed ones: their average never changes, so only its largest entry can carry weight.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class DRLasso(Policy):
 
     Args:
         features: (K, d), one row per arm: an array, a nested list or a DataFrame.
-        setting: "paper": lam1 = 1, lam2 = 0.5; "tuned": lam2 = 0.5 noise, as a lasso
-            penalty goes with the noise. Explicit arguments override either.
+        setting: "paper": lam1 = 1, lam2 = 0.5; "tuned": lam2 = 0.5 noise, as a lasso penalty is
+            proportional to the noise. Explicit arguments override either.
         noise: standard deviation of the noise, used by the tuned setting.
-        lam1: of the probability of exploring.
-        lam2: of the penalty.
+        lam1: factor of the probability of exploring.
+        lam2: factor of the penalty.
         forced: uniform rounds at the start.
         clip: pseudo-rewards are clipped to [-clip, clip].
-        seed: of this policy's own draws.
+        seed: for this policy's draws.
     """
 
     name = "drlasso"

@@ -6,7 +6,7 @@ Score of arm a in round t after n_a rewards with mean m:
 
 with kl(m, q) = m log(m/q) + (1-m) log((1-m)/(1-q)) for binary rewards, found by bisection, and
 (m - q)^2/(2 noise^2) for Gaussian ones, which is mean + noise sqrt(2 (log t + c log log t)/n_a).
-An arm without rewards comes before all others.
+Arms without rewards come first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rolf.types import FloatArray, Seed
 
 
 class DivergenceBound(NamedTuple):
-    """Whether rewards are binary, their noise if not, and c."""
+    """Whether rewards are binary, otherwise their noise, and c."""
 
     binary: bool
     noise: float
@@ -57,8 +57,8 @@ class KLUCB(Policy):
         features: (K, d); only the number and the names of the arms are used.
         rewards: "binary", 0 or 1 or anything between, such as clicks, or "real".
         noise: standard deviation of real rewards.
-        c: of log log t; 0 as its authors recommend, 3 for their theorem.
-        seed: of this policy's own draws, which only break ties.
+        c: factor of log log t; 0 as its authors recommend, 3 as in their theorem.
+        seed: for this policy's draws, which only break ties.
     """
 
     name = "kl-ucb"

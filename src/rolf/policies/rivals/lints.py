@@ -1,8 +1,8 @@
 """LinTS: Thompson sampling in a linear model on the observed features.
 
-In each round theta is drawn from N(theta_hat, v^2 M^-1), M = ridge I + sum x x', and the
-arm with the largest x_a'theta is played. A square root of M^-1 is updated with each
-reward, so that a draw costs O(d^2) and never needs a factorisation.
+Each round draws theta from N(theta_hat, v^2 M^-1), M = ridge I + sum x x', and plays the arm with
+the largest x_a'theta. Each reward updates a square root of M^-1, so a draw costs O(d^2) and needs
+no factorisation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rolf.types import FloatArray, Generator, Seed
 
 
 class LinearSampler(NamedTuple):
-    """v, the deviation of a draw in units of the widths."""
+    """v, the standard deviation of a draw in units of the widths."""
 
     scale: float
 
@@ -49,7 +49,7 @@ class LinTS(Policy):
         delta: confidence, in (0, 1).
         ridge: penalty of the ridge; 0.6 in both settings.
         scale: v.
-        seed: of this policy's own draws.
+        seed: for this policy's draws.
     """
 
     name = "lints"

@@ -1,7 +1,7 @@
 """LinUCB: the best upper confidence bound of a linear model on the observed features.
 
 Score of arm a in round t: x_a'theta + alpha sqrt(log t) sqrt(x_a' M^-1 x_a), with
-M = ridge I + sum x x'. The widths are updated with each reward, never recomputed.
+M = ridge I + sum x x'. Each reward updates the widths; they are never recomputed from scratch.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LinUCB(Policy):
         delta: confidence, in (0, 1).
         ridge: penalty of the ridge; 0.6 in both settings.
         width: alpha.
-        seed: of this policy's own draws, which only break ties.
+        seed: for this policy's draws, which only break ties.
     """
 
     name = "linucb"

@@ -1,8 +1,8 @@
 """LinUCB for features that vary: a linear model on the features of the round alone.
 
 Score of arm a in round t: x_{a,t}'theta + alpha sqrt(log t) sqrt(x_{a,t}' M^-1 x_{a,t}), with
-M = ridge I + sum x x' over the rows that were played. Whatever an arm gives beyond its observed
-features is invisible to it.
+M = ridge I + sum x x' over the rows that were played. It cannot see what an arm gives beyond its
+observed features.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class LinUCBVarying(LinUCB):
     """LinUCB on features that come with every ask. Its other options are those of ``LinUCB``.
 
     Args:
-        features: (K, d): how many arms and features there are and how the arms are
-            called; the values themselves come with every ``ask``.
-        context: names or number of the entries of a context that comes with every ``ask`` in the
-            place of features, which then follow from it and from those of the arms: the products of
-            (1, context) and (1, features). Entries are best of size about 1.
+        features: (K, d): the numbers of arms and features and the arms' names; the values come with
+            every ``ask``.
+        context: names or number of the entries of a context. Every ``ask`` then brings a context
+            instead of features, which are derived as the products of (1, context) and the arm's (1,
+            features). Entries of size about 1 work best.
     """
 
     name = "linucb-varying"

@@ -25,7 +25,7 @@ from rolf.types import FloatArray, Seed
 
 
 class EllipsoidBound(NamedTuple):
-    """The radius, a constant, or negative for the theory's, with what that needs."""
+    """The radius, a constant, or negative for the theory's, which depends on the other fields."""
 
     radius: float
     noise: float
@@ -56,8 +56,8 @@ class OFUL(Policy):
         delta: confidence, in (0, 1).
         ridge: penalty of the ridge; 1 in both settings.
         radius: a number, or "theory".
-        bound: bound on the norm of theta, in the theory's radius.
-        seed: of this policy's own draws, which only break ties.
+        bound: S, the bound on the norm of theta in the theory's radius.
+        seed: for this policy's draws, which only break ties.
     """
 
     name = "oful"

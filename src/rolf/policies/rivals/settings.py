@@ -1,4 +1,4 @@
-"""Options that the rivals share, each with its own checks."""
+"""Options shared by the rivals, with their checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rolf.policies.options import LARGEST, checked_penalty
 
 
 class Baseline(NamedTuple):
-    """The options that all baselines have: which setting, the noise and the confidence."""
+    """The options of all baselines: the setting, the noise and the confidence."""
 
     tuned: bool
     noise: float

@@ -1,7 +1,7 @@
 """UCB(delta): a multi-armed bandit that ignores the features.
 
-Score of arm a after n_a rewards: mean + scale sqrt(2 log(1/delta)/n_a); an arm without rewards
-comes before all others.
+Score of arm a after n_a rewards: mean + scale sqrt(2 log(1/delta)/n_a). Arms without rewards come
+first.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class UCB(Policy):
         setting: "paper": scale 1; "tuned": scale = noise. An explicit scale overrides.
         noise: standard deviation of the noise, used by the tuned setting.
         delta: confidence, in (0, 1).
-        scale: of the width; rewards are taken to be sub-Gaussian with this scale.
-        seed: of this policy's own draws, which only break ties.
+        scale: factor of the width; rewards are assumed to be sub-Gaussian with this scale.
+        seed: for this policy's draws, which only break ties.
     """
 
     name = "ucb"

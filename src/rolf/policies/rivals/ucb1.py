@@ -1,8 +1,8 @@
 """UCB1: optimism that grows with the logarithm of the round (Auer et al. 2002).
 
-Score of arm a in round t after n_a rewards: mean + scale sqrt(2 log t/n_a); an arm without
-rewards comes before all others. Made for rewards in [0, 1]; rewards of another range R, or with
-noise of that size, take scale R.
+Score of arm a in round t after n_a rewards: mean + scale sqrt(2 log t/n_a). Arms without rewards
+come first. It is made for rewards in [0, 1]; for rewards with another range or noise of size R, use
+scale R.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class UCB1(Policy):
     Args:
         features: (K, d); only the number and the names of the arms are used.
         scale: the range of the rewards, or the size of their noise; 1 as in the paper.
-        seed: of this policy's own draws, which only break ties.
+        seed: for this policy's draws, which only break ties.
 
     >>> policy = UCB1([[0.0], [0.0]], seed=1)
     >>> policy.learn([0, 0, 1], [1.0, 0.0, 0.0])

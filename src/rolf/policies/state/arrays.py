@@ -1,4 +1,4 @@
-"""States as named arrays: found, copied, restored, and as JSON-compatible data.
+"""States as named arrays: find, copy and restore them, and convert them to JSON-compatible data.
 
 A state is nested NamedTuples of arrays; an array's name is its dotted path.
 """
@@ -29,14 +29,13 @@ def arrays(state: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from arrays(value, path + ".")
 
 
-#: bytes from which an array may be mostly memory that was never touched, and at a time then
+#: arrays of this many bytes may be mostly untouched memory; they are copied in such pieces
 LARGE = 2**24
 PIECE = 2**20
 
 
 def copy_of(array: Any) -> Any:
-    """A copy; one of a large array takes no memory where there are only zeros, as the array itself
-    may not."""
+    """A copy. For a large array, pieces that are all zero take no memory, as in the original."""
     if array.nbytes < LARGE:
         return array.copy()
     out = np.zeros(array.shape, array.dtype)
@@ -49,7 +48,7 @@ def copy_of(array: Any) -> Any:
 
 
 def copied(state: Any, paths: Iterable[str] | None = None, prefix: str = "") -> Any:
-    """The same nested NamedTuples with arrays of their own; if there are ``paths``, only those."""
+    """The same nested NamedTuples with copies of their arrays, or only of those in ``paths``."""
     out = []
     for name, each in zip(state._fields, state, strict=True):
         path = f"{prefix}{name}"
@@ -61,7 +60,7 @@ def copied(state: Any, paths: Iterable[str] | None = None, prefix: str = "") -> 
 
 
 def remember(state: Any) -> Callable[[], None]:
-    """A function that gives every array the values that it has now."""
+    """A function that restores the present values of all arrays."""
     before = [(array, copy_of(array)) for _, array in arrays(state)]
 
     def restore() -> None:
@@ -72,17 +71,17 @@ def remember(state: Any) -> Callable[[], None]:
 
 
 def under(paths: Iterable[str], path: str) -> bool:
-    """Whether a path is one of these, or below one of them."""
+    """Whether a path is among these or below one of them."""
     return any(path == each or path.startswith(each + ".") for each in paths)
 
 
 def pack(array: Any) -> list[Any]:
-    """An array to the last bit: its type, its shape, and its bytes as text."""
+    """An array, exact to the last bit: its type, its shape, and its bytes as text."""
     return [array.dtype.str, list(array.shape), base64.b64encode(array.tobytes()).decode()]
 
 
 def unpack(data: Any) -> Any:
-    """An array that was packed; nested lists of numbers, as older versions wrote, are read too."""
+    """A packed array; nested lists of numbers are also read."""
     if isinstance(data, list) and len(data) == 3 and isinstance(data[0], str):
         kind, shape, text = data
         if kind not in ("<f8", "<i8", ">f8", ">i8"):
@@ -92,7 +91,7 @@ def unpack(data: Any) -> Any:
 
 
 def like(path: str, array: Any, data: Any) -> Any:
-    """A packed array of the shape and type of another; raises ValueError if it has others."""
+    """A packed array; raises ValueError unless it has the shape and type of ``array``."""
     values = unpack(data)
     if values.shape != array.shape or not np.can_cast(values.dtype, array.dtype, "same_kind"):
         raise ValueError(f"{path} has shape {values.shape} and type {values.dtype}")
@@ -100,7 +99,7 @@ def like(path: str, array: Any, data: Any) -> Any:
 
 
 def fill(state: Any, packed: Mapping[str, Any]) -> None:
-    """Write packed arrays into a state; what does not fit raises ValueError."""
+    """Write packed arrays into a state; raises ValueError if one does not fit."""
     known = dict(arrays(state))
     for path, data in packed.items():
         if path not in known:

@@ -1,7 +1,7 @@
 """The state of a random number generator as JSON-compatible data, and back.
 
-NumPy writes a state into the generator as it is: a position outside the generator's buffer is
-read from whatever lies there. So every number is checked here first.
+NumPy does not validate a state: with a position outside the generator's buffer it reads memory that
+is not its own. So every number is checked here first.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from rolf.types import Generator
 
 WORD, LONG, WIDE = 2**32, 2**64, 2**128
-#: the numbers of every generator by dotted name: how many there are (0 for a single one that is
-#: no array), and what they stay below
+#: the numbers of each generator by dotted name: how many (0 for a single number rather than an
+#: array), and their exclusive upper limit
 SPARE = {"has_uint32": (0, 2), "uinteger": (0, WORD)}
 PERMUTED = {"state.state": (0, WIDE), "state.inc": (0, WIDE), **SPARE}
 LAYOUTS: dict[str, dict[str, tuple[int, int]]] = {
@@ -34,12 +34,12 @@ LAYOUTS: dict[str, dict[str, tuple[int, int]]] = {
 
 
 def generator_data(rng: Generator) -> dict[str, Any]:
-    """A generator's state; its numbers are text, as they are too long for some JSON readers."""
+    """A generator's state, with numbers as text: some JSON readers cannot hold such long ones."""
     return _as_text(rng.bit_generator.state)  # type: ignore[no-any-return]
 
 
 def generator_of(data: Any) -> Generator:
-    """The generator of a saved state; raises ValueError if NumPy would not write it."""
+    """The generator of a saved state; raises ValueError for states that NumPy never writes."""
     kind = data["bit_generator"]
     if kind not in LAYOUTS:
         raise ValueError(f"unknown generator {kind!r}")
@@ -79,8 +79,8 @@ def _number(name: str, value: Any, limit: int) -> int:
 
 
 def _check_not_stuck(kind: str, state: Mapping[str, Any]) -> None:
-    """Refuse states that no seed leads to and that draw one number for ever: some of NumPy's
-    distributions would never return."""
+    """Refuse unreachable states that repeat one number forever: some of NumPy's distributions would
+    never return."""
     if kind in ("PCG64", "PCG64DXSM") and state["inc"] % 2 == 0:
         raise ValueError("state.inc of a generator is even")
     if kind == "MT19937" and not (state["key"][1:].any() or state["key"][0] >= WORD // 2):

@@ -1,4 +1,4 @@
-"""Decisions whose rewards are still to come."""
+"""Decisions without a reward so far."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rolf.types import Choice, Decision, FloatArray
 
 
 class Pending(NamedTuple):
-    """A choice without its reward, and what was kept of the features of its round."""
+    """A choice without a reward so far, and the features kept from its round."""
 
     choice: Choice
     row: FloatArray
@@ -21,8 +21,8 @@ class PendingDecisions:
     """The pending decisions of a policy by id, oldest first.
 
     Attributes:
-        tag: starts every id, to tell the decisions of one policy from those of any other.
-        issued: how many ids were given out.
+        tag: the start of every id, which distinguishes this policy's decisions from all others.
+        issued: how many ids were issued.
         by_id: the pending decisions.
     """
 
@@ -39,14 +39,14 @@ class PendingDecisions:
         return key
 
     def take(self, key: str) -> Pending:
-        """The decision with this id, which is no longer pending."""
+        """Remove and return the decision with this id."""
         pending = self.by_id.pop(key, None)
         if pending is None:
             raise self._cannot_tell(key)
         return pending
 
     def check(self, keys: Iterable[str]) -> None:
-        """Raise unless each of these is pending, and comes once."""
+        """Raise unless each of these is pending and occurs once."""
         seen: set[str] = set()
         for key in keys:
             if key not in self.by_id:
@@ -56,7 +56,7 @@ class PendingDecisions:
             seen.add(key)
 
     def own_numbers(self) -> list[int]:
-        """The numbers in those ids that were given out here."""
+        """The numbers of the ids issued here."""
         split = [key.rpartition("-") for key in self.by_id]
         return [int(number) for tag, _, number in split if tag == self.tag and number.isdecimal()]
 
@@ -68,7 +68,7 @@ class PendingDecisions:
 
 
 def id_of(decision: Any) -> str:
-    """The id of a decision, which may be named by its id."""
+    """The id of a decision, from the decision or its id."""
     key = decision.id if isinstance(decision, Decision) else decision
     if not isinstance(key, str):
         raise InvalidArgument("decision", decision, "a decision or its id")

@@ -1,4 +1,4 @@
-"""A policy as JSON-compatible data, and back; states of several workers added up."""
+"""Save and load a policy as JSON-compatible data, and merge the states of several workers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def save(policy: Any) -> dict[str, Any]:
 
 
 def load(cls: type, data: Any, seed: Seed) -> Any:
-    """The policy of saved data, all of which are checked."""
+    """The policy of saved data; everything in them is checked."""
     data = _checked(data)
     saved_class = _class_of(data)
     if not issubclass(saved_class, cls):
@@ -71,16 +71,16 @@ def load(cls: type, data: Any, seed: Seed) -> Any:
         check_state(policy)
         if seed is None:
             policy.decisions.tag = _tag(data["tag"])
-            least = max(policy.decisions.own_numbers(), default=0)  # no id is given out twice
+            least = max(policy.decisions.own_numbers(), default=0)  # issue no id twice
             policy.decisions.issued = whole("issued", data["issued"], least, MAX_COUNT)
             policy.rng = generator_of(data["rng"])
-        else:  # a worker of its own from here on
+        else:  # an independent worker from here on
             policy.rng = np.random.default_rng(seed)
     return policy
 
 
 def merge(saved: Sequence[Any], base: Any, seed: Seed) -> dict[str, Any]:
-    """Saved data added up; ``base`` is where all of them started, and counts once."""
+    """Merge saved data; ``base``, where all of them started, counts once."""
     if not saved:
         raise InvalidArgument("states", "none", "at least one saved state")
     known = [_checked(data) for data in ([*saved, base] if base is not None else saved)]
@@ -107,10 +107,10 @@ def merge(saved: Sequence[Any], base: Any, seed: Seed) -> dict[str, Any]:
 
 
 def check_state(policy: Any) -> None:
-    """Raise ValueError if a policy cannot have come to the state that it is in.
+    """Raise ValueError if a policy's state is impossible.
 
-    For states from a file or a database. Every number is looked at once: a wrong one would do
-    more harm than a wrong decision, for compiled code trusts its arguments.
+    For states from a file or a database. Every number is checked once: a wrong one could do worse
+    than cause a wrong decision, since compiled code trusts its arguments.
     """
     state = policy.state
     _check_totals(policy, state)
@@ -122,7 +122,7 @@ def check_state(policy: Any) -> None:
 
 @contextmanager
 def _damage_refused(name: str) -> Iterator[None]:
-    """Say IncompatibleState, whatever goes wrong while a saved state is read."""
+    """Turn any error while reading a saved state into IncompatibleState."""
     try:
         with np.errstate(all="ignore"):
             yield
@@ -131,8 +131,8 @@ def _damage_refused(name: str) -> Iterator[None]:
 
 
 def _restore(policy: Any, data: Mapping[str, Any]) -> None:
-    """The arrays of saved data. What follows from the totals is computed from them; what was
-    saved takes its place, to the last bit, if it is the same up to rounding."""
+    """Restore the arrays of saved data. Arrays that follow from the totals are recomputed; where
+    the saved ones agree up to rounding, they are used, to the last bit."""
     state = policy.state
     saved = {path: each for path, each in data["state"].items() if not under(policy.derived, path)}
     missing = [path for path, _ in arrays(state) if path not in saved]
@@ -150,7 +150,7 @@ def _restore(policy: Any, data: Mapping[str, Any]) -> None:
 
 
 def _check_totals(policy: Any, state: Any) -> None:
-    """Refuse totals that are not safe to compute with."""
+    """Refuse totals that are unsafe to compute with."""
     clock = state.clock
     if not ((clock >= 0) & (clock <= min(clock[0], MAX_COUNT))).all():
         raise ValueError(f"clock is {clock.tolist()}")
@@ -165,14 +165,14 @@ def _check_finite(state: Any, paths: Iterable[str]) -> None:
 
 
 def _agrees(policy: Any, state: Any, recomputed: Any) -> bool:
-    """Whether a state agrees with the one that was recomputed from its totals."""
+    """Whether a state agrees with the one recomputed from its totals."""
     if policy.traits.agrees is not None:
         return bool(policy.traits.agrees(state.belief, recomputed.belief))
     return all(same(array, find(recomputed, path)) for path, array in arrays(state))
 
 
 def _add_up(policy: Any, known: Sequence[Any], *, based: bool) -> None:
-    """Totals of saved states; the last one is where the others started, if they are based."""
+    """Add up the totals of saved states; if ``based``, the last one is where the others started."""
     state = policy.state
     saved = [
         {
@@ -194,7 +194,7 @@ def _add_up(policy: Any, known: Sequence[Any], *, based: bool) -> None:
 
 
 def aligned(policy: Any, saved: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Totals of saved states, by path, brought to where they can be added."""
+    """The totals of saved states, by path, aligned so that they can be added."""
     if policy.traits.align is None:
         return saved
     cut = len("belief.")
@@ -206,8 +206,8 @@ def aligned(policy: Any, saved: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _still_pending(states: Sequence[Any], base: Any) -> dict[str, Any]:
-    """Decisions without a reward: those of the common start that no worker told, and the
-    workers' own."""
+    """Pending decisions: those of the common start that no worker has told, and the workers'
+    own."""
     shared = {} if base is None else base["pending"]
     out = {key: each for key, each in shared.items() if all(key in s["pending"] for s in states)}
     for data in states:
@@ -216,7 +216,7 @@ def _still_pending(states: Sequence[Any], base: Any) -> dict[str, Any]:
 
 
 def _checked(data: Any) -> dict[str, Any]:
-    """Saved data of this version."""
+    """The data, checked to be a saved policy of this version."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise IncompatibleState("this is not the saved state of a rolf policy")
     if not isinstance(data.get("policy"), str):
@@ -236,7 +236,7 @@ def _class_of(data: dict[str, Any]) -> Any:
 
 
 def _blank(cls: Any, data: dict[str, Any]) -> Any:
-    """The policy without experience."""
+    """The policy as it was created, without experience."""
     table = np.array(data["features"], dtype=np.float64, order="C")
     for field in ("labels", "columns"):
         if not isinstance(data[field], list | None):

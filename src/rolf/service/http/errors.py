@@ -169,7 +169,7 @@ def problem_of(error: Exception) -> Problem:
 
 def unknown_experiment(name: str) -> UnknownExperiment:
     """The error of an experiment that does not exist, or not for the caller."""
-    return UnknownExperiment(f"no experiment is called {name!r}")
+    return UnknownExperiment(f"no experiment named {name!r}")
 
 
 def invalid(error: InvalidArgument) -> Problem:

@@ -29,6 +29,8 @@ CROOKED = re.compile(rb"%2f|%5c|%00|\\|//", re.IGNORECASE)
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 #: bytes of all headers
 MAX_HEADERS = 32_000
+#: bytes of a body that are read and forgotten rather than end the connection
+LARGE_BODY = 64_000
 #: bytes from which compressing an answer is worthwhile
 LARGE = 10_000
 
@@ -233,7 +235,7 @@ class Failures:
 
 
 class Limits:
-    """Refuses what is too large, and clients that take too long to send or to read."""
+    """Refuses what is too large, and clients that take too long to send it."""
 
     def __init__(self, app: ASGIApp, max_body: int, timeout: float) -> None:
         self._app = app
@@ -241,9 +243,10 @@ class Limits:
         self._timeout = timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        receive, send = self._limited(scope, receive, send)
         problem = self._refusal(scope)
         if problem is None:
-            await self._app(scope, self._receiving(receive), self._sending(send))
+            await self._app(scope, receive, send)
         else:
             await _refuse(problem, scope, receive, send)
 
@@ -258,9 +261,10 @@ class Limits:
             return Problem("too-large", f"more than {self._max_body} bytes")
         return None
 
-    def _receiving(self, receive: Receive) -> Receive:
-        """The body of a request, as long as it keeps coming and is not too large."""
-        size, finished = 0, False
+    def _limited(self, scope: Scope, receive: Receive, send: Send) -> tuple[Receive, Send]:
+        """The body of a request, as long as it keeps coming and is not too large; and the answer.
+        One that does not wait for the end of a large body ends the connection."""
+        size, finished, large = 0, False, has_large_body(scope["headers"])
         deadline = asyncio.get_running_loop().time() + self._timeout
 
         async def limited() -> Message:
@@ -277,23 +281,23 @@ class Limits:
                 size += len(message.get("body", b""))
                 finished = not message.get("more_body", False)
                 if size > self._max_body:
-                    words = f"more than {self._max_body} bytes"
-                    raise HTTPException(413, words, {"Connection": "close"})
+                    raise HTTPException(413, f"more than {self._max_body} bytes")
             return message
 
-        return limited
+        async def closing(message: Message) -> None:
+            if large and not finished and message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
+            await send(message)
 
-    def _sending(self, send: Send) -> Send:
-        """The answer, as long as the client keeps reading."""
+        return limited, closing
 
-        async def limited(message: Message) -> None:
-            if message.get("more_body"):
-                async with asyncio.timeout(self._timeout):
-                    await send(message)
-            else:
-                await send(message)
 
-        return limited
+def has_large_body(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether a request has a body that may be large."""
+    length = _header(headers, b"content-length")
+    if length is not None and length.isdigit():
+        return int(length) > LARGE_BODY
+    return _header(headers, b"transfer-encoding") is not None
 
 
 class LocalOnly:

@@ -10,13 +10,14 @@ from rolf.experiments import batch
 from rolf.service.dependencies import Caller, Calling, Route, needs
 from rolf.service.http.answers import answer
 from rolf.service.http.errors import Problem
+from rolf.service.schemas.body import ONE_ROUND
 from rolf.service.schemas.requests import Ask, Correct, IdempotencyKey, Learn, OneOrMany, ToldMany
 from rolf.service.schemas.responses import Corrected, Decisions, Learned, Recorded
 
 router = APIRouter(route_class=Route, prefix="/v1/experiments/{name}")
 
 
-@router.post("/ask", response_model=Decisions, openapi_extra=needs("decide"))
+@router.post("/ask", response_model=Decisions, openapi_extra=needs("decide", **ONE_ROUND))
 async def ask(
     caller: Calling,
     name: str,

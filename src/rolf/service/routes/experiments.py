@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Response
 
 from rolf.errors import InvalidArgument, RolfError
-from rolf.experiments.database import ExperimentSummary, delete_experiment
+from rolf.experiments.database import Database, ExperimentSummary
 from rolf.experiments.experiment import Experiment
 from rolf.service.auth import note
 from rolf.service.dependencies import Caller, Calling, Route, needs
@@ -94,7 +94,7 @@ def remove_experiment(caller: Calling, name: str, confirm: Annotated[str, Query(
         raise InvalidArgument("confirm", confirm, f"the name of the experiment, {name!r}")
     if experiments.store.record(name) is None:
         raise unknown_experiment(name)
-    delete_experiment(experiments.url, name, confirm=confirm)
+    Database(experiments.url).delete(name, confirm=confirm)
     experiments.drop(name)
     return Response(status_code=204)
 

@@ -19,6 +19,7 @@ from rolf.experiments.storage.contract import log_rows
 from rolf.logs.log import Log
 from rolf.service.dependencies import Calling, Route, needs
 from rolf.service.http.answers import answer
+from rolf.service.schemas.body import ONE_ROUND
 from rolf.service.schemas.requests import Question
 from rolf.service.schemas.responses import (
     BELIEF,
@@ -104,7 +105,7 @@ def pending(
 
 @router.get("/estimates", response_model=Estimates, openapi_extra=needs("read"))
 def estimates(caller: Calling, name: str) -> Response:
-    """The estimated mean reward of every arm, with an interval and its chance of being best."""
+    """The estimated mean reward of every arm, an interval, and the probability that it is best."""
 
     experiment = caller.experiment(name)
     now = caller.service.results.get(
@@ -113,10 +114,10 @@ def estimates(caller: Calling, name: str) -> Response:
     return _believed(now)
 
 
-@router.post("/estimates", response_model=Estimates, openapi_extra=needs("read"))
+@router.post("/estimates", response_model=Estimates, openapi_extra=needs("read", **ONE_ROUND))
 def estimates_in_round(caller: Calling, name: str, question: Question) -> Response:
     """The same in a round: with its features or in its context, at another level of the intervals,
-    with the chances of being the best of some arms."""
+    with the probability that each is the best of some arms."""
     digest = hashlib.sha256(question.model_dump_json().encode()).digest()
     experiment = caller.experiment(name)
     text = caller.service.results.get(  # many rounds may be kept: text is smaller than objects
@@ -159,6 +160,6 @@ def _diagnosis(experiment: Experiment, level: float) -> dict[str, Any]:
         return {"verdict": "not enough data", "reason": "no decision has a reward yet"}
     labels = roster.arms.labels
     arms = [labels[arm] for arm in outcomes.arms[known].tolist()]
-    log = Log(arms, outcomes.chances[known], outcomes.rewards[known])
+    log = Log(arms, outcomes.probabilities[known], outcomes.rewards[known])
     found = diagnose(log, roster.arms, level=level, progress=False)
     return {**found.to_dict(), "text": str(found)}

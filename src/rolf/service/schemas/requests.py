@@ -101,7 +101,7 @@ class Question(Round):
 
     level: Annotated[float, Field(gt=0.0, lt=1.0, description="Of the intervals.")] = LEVEL
     draws: Annotated[
-        int, Field(ge=1, le=MAX_DRAWS, description="For the chances of being best.")
+        int, Field(ge=1, le=MAX_DRAWS, description="For the probabilities of being best.")
     ] = DRAWS
 
 
@@ -119,7 +119,8 @@ class ToldMany(Form):
 
 
 def _told_form(data: Any) -> str:
-    return "ToldMany" if isinstance(data, dict) and "rewards" in data else "Told"
+    several = isinstance(data, ToldMany) or (isinstance(data, dict) and "rewards" in data)
+    return "ToldMany" if several else "Told"
 
 
 #: one reward or several: only what is wrong with the form that was meant is told

@@ -1,8 +1,7 @@
-"""Connections to PostgreSQL: shared, restored when they are lost, and never waited for without end.
+"""Connections to PostgreSQL: shared, restored when lost, and never waited for indefinitely.
 
-A pool of our own, because a caller has to hear at once, in its own thread, why a connection
-cannot be made, has to get out by Ctrl-C, and may fork at any moment, which a pool that works in
-threads of its own does not allow for.
+Existing pools connect in background threads. Here, a caller must learn immediately and in its own
+thread why a connection fails, must be able to leave with Ctrl-C, and may fork at any moment.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from rolf.experiments.storage.forks import take_part
 T = TypeVar("T")
 
 SETUP_LOCK = 0x524F4C46  # the advisory lock for creating tables
-MOST = 16  # connections of one pool
+MOST = 16  # connections per pool
 IDLE = psycopg.pq.TransactionStatus.IDLE
-CLOCK_TRUST = 60.0  # seconds for which a reading of the server's clock is good
+CLOCK_TRUST = 60.0  # seconds for which a reading of the server's clock is valid
 
-#: Commits wait for the disk, and statements find rows by an index, whatever the planner knows
-#: about the tables.
+#: Commits wait for the disk, and statements always find rows by an index, whatever the planner
+#: believes about the tables.
 SETTINGS = """
 SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')
     WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false),
@@ -57,18 +56,18 @@ CLOCK = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
 class Connection(psycopg.Connection[Any]):
-    """A connection that gives up waiting after a while, and at once when interrupted."""
+    """A connection that waits with a timeout, and stops immediately when interrupted."""
 
     timeout = 30.0
-    _pool = None  # psycopg takes a connection with this attribute for one that a pool looks after
+    _pool = None  # psycopg treats connections with this attribute as managed by a pool
 
     @cached_property
     def _cursor(self) -> psycopg.Cursor[Any]:
-        """A cursor for all statements that return rows: making one takes as long as using it."""
+        """One cursor for all statements that return rows, since creating one is slow."""
         return self.cursor(binary=True)
 
     def fetch(self, sql: bytes, values: Sequence[Any] = (), *, prepare: bool = True) -> list[Any]:
-        """The rows that a statement returns."""
+        """The rows returned by a statement."""
         return self._cursor.execute(sql, values, prepare=prepare).fetchall()
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
@@ -77,7 +76,7 @@ class Connection(psycopg.Connection[Any]):
             return waiting.wait(_until(gen, deadline), self.pgconn.socket, interval=interval)
         except psycopg.Error:
             raise
-        except BaseException:  # nobody knows what the server is doing: never use it again
+        except BaseException:  # the state of the server is unknown: never use it again
             self.pgconn.finish()
             raise
 
@@ -87,7 +86,7 @@ class Silent(Exception):
 
 
 def _until(gen: Generator[Any, Any, T], deadline: float) -> Generator[Any, Any, T]:
-    """The same generator, as long as there is time; it is resumed at least every interval."""
+    """The same generator with a deadline; it is resumed at least once per interval."""
     try:
         wanted = next(gen)
         while True:
@@ -109,7 +108,7 @@ class Pool:
         self._secrets = _check(url)
         self._lock = lock
         self._returned = threading.Condition(lock)
-        self._waiting = 0  # threads, for a connection
+        self._queued = 0  # threads that wait for a connection
         self._idle: list[Connection] = []
         self._busy: dict[int, Connection | None] = {}  # by thread; None while it connects
         self._kept: set[int] = set()  # threads that keep their connection
@@ -118,10 +117,10 @@ class Pool:
     # --- running something ---
 
     def run(self, action: Callable[[Connection], T], *, repeat: bool = True) -> T:
-        """Run an action, and repeat it if the connection is lost.
+        """Run an action, repeating it if the connection is lost.
 
-        Everything may be done twice: a place in a log is taken once. An action that depends on
-        rows read earlier must not be repeated: with ``repeat=False`` Reconnected is raised.
+        Repeating is safe, since a place in a log is taken only once. An action that depends on rows
+        read earlier must not be repeated: with ``repeat=False``, Reconnected is raised instead.
         """
         try:
             return self._try(action)
@@ -129,7 +128,7 @@ class Pool:
             with self._lock:
                 self.reconnects += 1
             if not repeat:
-                # raises if the server is out of reach
+                # raises if the server is unreachable
                 self._try(lambda connection: None, new=True)
                 raise Reconnected(f"PostgreSQL: {lost}") from None
             try:
@@ -146,7 +145,7 @@ class Pool:
             raise
         except Silent:
             with self._lock:
-                self.reconnects += 1  # what the server has shown may be gone if it crashes now
+                self.reconnects += 1  # after a crash, rows the server has shown may be gone
             words = f"PostgreSQL: no answer within {self.timeout:g} seconds"
             raise StorageUnavailable(words) from None
         except psycopg.Error as error:
@@ -155,21 +154,21 @@ class Pool:
                 connection.close()
                 raise _Lost(f"the connection was lost ({self._words(error)})") from None
             if isinstance(error, psycopg.errors.LockNotAvailable | psycopg.errors.QueryCanceled):
-                words = f"PostgreSQL: others keep it locked ({self._words(error)})"
+                words = f"PostgreSQL: locked by others for too long ({self._words(error)})"
                 raise KeptLocked(words) from None
             if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
                 words = f"PostgreSQL: does not answer ({self._words(error)})"
                 raise StorageUnavailable(words) from None
             raise StorageError(f"PostgreSQL: {self._words(error)}") from None
         except (UnicodeError, OverflowError) as error:
-            words = f"PostgreSQL: a value that it cannot hold ({self._words(error)})"
+            words = f"PostgreSQL: cannot store a value ({self._words(error)})"
             raise StorageError(words) from None
         finally:
             self._give_back()
 
     @contextmanager
     def same_connection(self) -> Iterator[None]:
-        """Everything that this thread runs meanwhile goes through one connection."""
+        """Run everything in this thread over one connection."""
         me = threading.get_ident()
         self._kept.add(me)
         try:
@@ -181,14 +180,14 @@ class Pool:
     def _take(self, new: bool) -> Connection:
         """A connection for this thread: the one it keeps, an idle one, or a new one.
 
-        ``new``: idle ones are closed first. When one is lost, the server has often lost them all.
+        ``new``: close idle ones first, since a lost connection often means that all are lost.
         """
         me = threading.get_ident()
         if me in self._busy:
             kept = self._busy[me]
             if kept is not None and not kept.closed and me in self._kept:
                 return kept
-            self._give_back(always=True)  # it is lost, or an interrupt has left it with this thread
+            self._give_back(always=True)  # it was lost, or left behind by an interrupt
         with self._lock:
             while not self._idle and len(self._busy) >= MOST:
                 self._wait_for_one()
@@ -205,15 +204,15 @@ class Pool:
         return connection
 
     def _wait_for_one(self) -> None:
-        self._waiting += 1
+        self._queued += 1
         try:
             if not self._returned.wait(self.timeout):
                 raise StorageUnavailable(f"PostgreSQL: all {MOST} connections are in use")
         finally:
-            self._waiting -= 1
+            self._queued -= 1
 
     def _give_back(self, *, always: bool = False) -> None:
-        """Keep this thread's connection for the next caller, unless something is wrong with it."""
+        """Return this thread's connection to the pool, unless it is broken."""
         me = threading.get_ident()
         if me in self._kept and not always:
             return
@@ -224,7 +223,7 @@ class Pool:
                     self._idle.append(connection)
                 else:
                     connection.close()
-            if self._waiting:
+            if self._queued:
                 self._returned.notify()
 
     def _words(self, error: BaseException) -> str:
@@ -238,7 +237,7 @@ class Pool:
     # --- connecting ---
 
     def _connect(self) -> Connection:
-        given = conninfo_to_dict(self.url)
+        parameters = conninfo_to_dict(self.url)
         seconds = max(1, round(self.timeout))
         defaults = {
             "connect_timeout": min(10, seconds),
@@ -248,7 +247,7 @@ class Pool:
             "tcp_user_timeout": 1000 * seconds,
             "application_name": "rolf",
         }
-        more: Any = {name: value for name, value in defaults.items() if name not in given}
+        more: Any = {name: value for name, value in defaults.items() if name not in parameters}
         try:
             connection = Connection.connect(
                 self.url, autocommit=True, client_encoding="utf8", **more
@@ -261,12 +260,12 @@ class Pool:
         return connection
 
     def _set_up(self, connection: Connection) -> None:
-        # the server gives up a little earlier than the client: it can say why
+        # the server times out slightly before the client, since it can say why
         values = {"timeout": f"{max(1, round(900 * self.timeout))}ms"}
         connection.execute(SETTINGS, values, prepare=False)
 
     def now(self) -> float:
-        """The server's clock, which is asked once in a while."""
+        """The server's time, from a reading that is refreshed occasionally."""
         before = clock.monotonic()
         if before - self._read_clock_at > CLOCK_TRUST:
             ((now,),) = self.run(lambda connection: connection.execute(CLOCK).fetchall())
@@ -275,10 +274,10 @@ class Pool:
         return clock.monotonic() + self._ahead
 
     def start_over(self) -> list[Connection | None]:
-        """Leave all connections to the process that this one was forked from."""
+        """Leave all connections to the parent process."""
         inherited = [*self._idle, *self._busy.values()]
         self._idle, self._busy, self._kept = [], {}, set()
-        self._returned, self._waiting = threading.Condition(self._lock), 0
+        self._returned, self._queued = threading.Condition(self._lock), 0
         return inherited
 
     def close(self) -> None:
@@ -293,11 +292,11 @@ class Pools:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._open: dict[tuple[str, float], Pool] = {}
-        self._inherited: list[Any] = []  # never closed: they are the parent's
+        self._inherited: list[Any] = []  # the parent's, never closed here
         take_part(self)
 
     def open(self, url: str, timeout: float) -> Pool:
-        """The pool of a URL, for one more user."""
+        """Open the pool of a URL, counting users."""
         with self.lock:
             pool = self._open.get((url, timeout)) or Pool(url, timeout, self.lock)
             self._open[url, timeout] = pool
@@ -305,7 +304,7 @@ class Pools:
         return pool
 
     def close(self, pool: Pool) -> None:
-        """One user less; the last one closes the connections."""
+        """Release the pool; the last user closes its connections."""
         with self.lock:
             pool.users -= 1
             if pool.users == 0:
@@ -326,7 +325,7 @@ pools = Pools()
 
 
 class KeptLocked(StorageUnavailable):
-    """Somebody else has a lock for too long."""
+    """Another process holds a lock for too long."""
 
 
 class _Lost(Exception):
@@ -334,34 +333,34 @@ class _Lost(Exception):
 
 
 def _check(url: str) -> list[str]:
-    """Raise if a URL is not usable, without repeating any of it; returns its secrets."""
+    """Raise if a URL is unusable, without quoting any of it; return its secrets."""
     _, _, rest = url.partition("://")
     authority = rest.partition("/")[0]
     strange = rest.count("@") > 1 or "@" in rest[len(authority) :] or " " in rest
     strange |= any(not re.match("[0-9a-fA-F]{2}", part) for part in rest.split("%")[1:])
     try:
-        given = conninfo_to_dict(url)
-        strange |= not re.fullmatch("[0-9,]*", str(given.get("port") or ""))
+        parameters = conninfo_to_dict(url)
+        strange |= not re.fullmatch("[0-9,]*", str(parameters.get("port") or ""))
     except psycopg.Error:
         strange = True
     if strange or not rest.isprintable():
-        wanted = "postgresql://user:password@host/database, with @ : / ? # % and blanks in"
-        wanted += " a user name or password escaped, as in p%40ss for p@ss"
+        wanted = "postgresql://user:password@host/database, with @ : / ? # % and spaces in"
+        wanted += " user name or password escaped, as in p%40ss for p@ss"
         raise InvalidArgument("url", "postgresql:...", wanted) from None
-    return [str(given[name]) for name in ("password", "sslpassword") if given.get(name)]
+    return [str(parameters[name]) for name in ("password", "sslpassword") if parameters.get(name)]
 
 
 # --- tables ---
 
 
 def prepare_tables(connection: Connection) -> None:
-    """Create the tables, if there are none."""
+    """Create the tables if they do not exist."""
     if _version(connection) == SCHEMA:
         return
     # Locked outside the transaction, which would not see tables created while it waited.
     connection.execute("SELECT pg_advisory_lock(%s)", (SETUP_LOCK,))
     try:
-        version = _version(connection)  # another process may have been faster
+        version = _version(connection)  # another process may have created them
         if version == SCHEMA:
             return
         with connection.transaction():
@@ -382,7 +381,7 @@ def _version(connection: Connection) -> int | None:
     with suppress(psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn):
         row = connection.execute("SELECT version FROM rolf_meta").fetchone()
     if row is None or not schema.is_version(row[0]):
-        raise UnusableStorage("PostgreSQL: the tables called rolf_... are not rolf's")
+        raise UnusableStorage("PostgreSQL: the tables named rolf_... are not rolf's")
     if row[0] > SCHEMA:
         known = f"layout {row[0]}, this one knows {SCHEMA}"
         raise UnusableStorage(f"PostgreSQL: the tables were made by a newer rolf ({known})")

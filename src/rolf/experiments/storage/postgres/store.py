@@ -1,8 +1,8 @@
 """Experiments in PostgreSQL, shared by processes on many machines.
 
-Whoever appends to a log locks its head, adds the rows and commits without waiting for the disk.
-Then it ends a transaction that does wait: everything logged before is on the disk with it, and so
-is everything that a decision was based on. The procedure ``rolf_append`` does all of this.
+The procedure ``rolf_append`` locks the head of a log, adds rows and commits without waiting for the
+disk. Then it commits a second transaction that does wait: with it, everything logged before is on
+disk, including everything a decision was based on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rolf.experiments.storage.urls import invalid_url
 
 T = TypeVar("T")
 
-LOCKS = 0x524F4C << 32  # the advisory locks that asks take, one per experiment
+LOCKS = 0x524F4C << 32  # advisory locks taken by asks, one per experiment
 UNLOCK = b"SELECT pg_advisory_unlock(%s)"
 APPEND = b"CALL rolf_append(%s::int8, %s::int8, %s::int8, %s::json, %s::int8)"
 FLUSH = b"SELECT pg_logical_emit_message(true, 'rolf', '')"
@@ -36,7 +36,7 @@ WHERE experiment + 0 = %s::int8 AND number = ANY(%s::int8[]) AND kind NOT IN {AP
 
 
 class PostgresStore(SQLStore):
-    """The database that a ``postgresql://`` URL names."""
+    """The database of a ``postgresql://`` URL."""
 
     tables = {**SQLStore.tables, "rolf_heads": "experiment"}  # noqa: RUF012
     snapshot_types = ("?::int8", "?::text", "?::text")
@@ -44,7 +44,7 @@ class PostgresStore(SQLStore):
 
     def __init__(self, url: str, timeout: float) -> None:
         self._closed = False
-        self._locks: dict[int, int] = {}  # the locks that threads have
+        self._locks: dict[int, int] = {}  # locks held, by thread
         self._pool = pools.open(url, timeout)
         self._run = self._pool.run
         try:
@@ -80,11 +80,11 @@ class PostgresStore(SQLStore):
 
     def append(self, experiment: int, rows: Sequence[Row], after: int | None = None) -> int | None:
         columns = (dict(zip(GIVEN, row[1:], strict=True)) for row in rows)
-        given = json.dumps(list(columns), separators=(",", ":"))
+        rows_json = json.dumps(list(columns), separators=(",", ":"))
 
         def add(connection: Connection) -> int | None:
             me = threading.get_ident()
-            values = (experiment, len(rows), after, given, self._locks.get(me))
+            values = (experiment, len(rows), after, rows_json, self._locks.get(me))
             try:
                 last: int | None = connection.fetch(APPEND, values)[0][0]
             except psycopg.errors.UniqueViolation:
@@ -104,8 +104,8 @@ class PostgresStore(SQLStore):
 
     @contextmanager
     def lock(self, experiment: int, after: int) -> Iterator[list[LogRow]]:
-        """Asks that lock the log do not take each other's numbers. Appending releases the lock; a
-        process that stalls while it holds it is passed over."""
+        """Read with a lock, so that concurrent asks do not take each other's numbers. Appending
+        releases the lock; if a process stalls with it, others go ahead."""
         key = LOCKS | experiment & 0xFFFFFFFF
         me = threading.get_ident()
 
@@ -130,7 +130,7 @@ class PostgresStore(SQLStore):
         self._run(lambda connection: connection.fetch(FLUSH))
 
     def find(self, experiment: int, numbers: Sequence[int]) -> list[LogRow]:
-        # planned again each time: a plan from when the table was small may scan the whole log
+        # never prepared: a plan made while the table was small may scan the whole log
         return self._query(FIND, (experiment, list(numbers)), prepare=False)
 
     def close(self) -> None:

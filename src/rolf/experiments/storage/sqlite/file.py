@@ -1,7 +1,7 @@
 """The connection of this process to a SQLite file.
 
-Everything in a process that uses a file shares one connection. It is closed before the process
-forks, and opened again when it is next used.
+All users of a file within a process share one connection. It is closed before the process forks and
+reopened when it is next used.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from rolf.experiments.storage.sqlite.guard import APPLICATION_ID, Guard, inspect
 
 T = TypeVar("T")
 
-CHECKPOINT_PAGES = 4000  # of the write-ahead log, before they are moved into the file
+CHECKPOINT_PAGES = 4000  # pages in the write-ahead log before a checkpoint
 SYNC = getattr(os, "fdatasync", os.fsync)
 
 
 class Files:
-    """The files that this process has open, by path.
+    """The open files of this process, by path.
 
-    One lock is enough for all of them: it is held for a single transaction, and neither while
-    others write nor while the disk does. With one for each file, a file that is closed by the
-    garbage collector could wait for the very thread that collects.
+    One lock is enough for all files: it is held for a single transaction, but not while waiting for
+    other writers or the disk. With one lock per file, a file closed by the garbage collector could
+    deadlock with the thread that triggered the collection.
     """
 
     def __init__(self) -> None:
@@ -42,14 +42,14 @@ class Files:
         take_part(self)
 
     def open(self, path: Path) -> File:
-        """The connection to a file, for one more user."""
+        """Open the connection to a file, counting users."""
         with self.lock:
             file = self._open.setdefault(str(path), File(path, self.lock))
             file.users += 1
         return file
 
     def close(self, file: File) -> None:
-        """One user less; the last one closes the connection."""
+        """Release the file; the last user closes the connection."""
         with self.lock:
             file.users -= 1
             if file.users == 0:
@@ -66,7 +66,7 @@ class Files:
 
 
 class File:
-    """A file, and its connection if it is connected."""
+    """A file and its connection, if open."""
 
     def __init__(self, path: Path, lock: threading.RLock) -> None:
         self.path = path
@@ -75,14 +75,14 @@ class File:
         self._connection: sqlite3.Connection | None = None
         self._guard: Guard | None = None
         self._process = 0
-        self._disconnects = 0  # how many times the connection was closed
+        self._disconnects = 0  # how often the connection was closed
 
     def run(
         self, action: Callable[[sqlite3.Connection], T], timeout: float, *, write: bool = False
     ) -> T:
-        """Run an action, in a transaction if it writes; again while others write.
+        """Run an action, in a transaction if it writes; retry while others write.
 
-        SQLite's own waiting sleeps too long for fast writers, and would keep a fork waiting.
+        SQLite's own busy handler sleeps too long for fast writers, and would delay forks.
         """
         deadline = clock.monotonic() + timeout
         pause = 0.00005
@@ -92,7 +92,7 @@ class File:
                 with self._lock:
                     return self._attempt(action, write)
             except Exception as error:
-                # a signal handler, in this very thread, may have forked or closed the file
+                # a signal handler in this thread may have forked or closed the file
                 again = self._disconnects != before
                 again |= isinstance(error, sqlite3.Error) and is_busy(error)
                 if not again or clock.monotonic() > deadline:
@@ -111,29 +111,28 @@ class File:
                 connection.execute("COMMIT")
             return result
         except (OverflowError, UnicodeError) as error:
-            raise StorageError(f"{self.path}: a value that SQLite cannot hold ({error})") from error
+            raise StorageError(f"{self.path}: SQLite cannot store a value ({error})") from error
         finally:
             try:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
             except sqlite3.ProgrammingError:
-                pass  # it has been closed
+                pass  # already closed
 
     def sync(self, timeout: float) -> None:
-        """Put everything that is committed on the disk.
+        """Write everything committed to disk.
 
-        A commit that SQLite does not sync is in the write-ahead log, and visible to others, at
-        once. Syncing the log puts it on the disk together with every commit before it. So writers
-        need not queue for the disk, and nothing that is acknowledged rests on a commit that may
-        still be lost. Before SQLite starts over at the beginning of the log, it syncs both the
-        log and the database.
+        A commit that SQLite does not sync is immediately in the write-ahead log and visible to
+        others. Syncing the log puts it on disk together with all earlier commits. So writers need
+        not queue for the disk, and nothing acknowledged depends on a commit that may still be lost.
+        Before SQLite restarts the log from its beginning, it syncs both the log and the database.
         """
         guard = self._guard
         if guard is None or self._process != os.getpid():
             guard = self.run(lambda connection: self._guard, timeout)
         journal = None if guard is None else guard.journal
         if journal is None:
-            return  # SQLite has synced each commit
+            return  # SQLite syncs each commit
         try:
             SYNC(journal.descriptor)
         except OSError as error:
@@ -149,7 +148,7 @@ class File:
             return self._connection
         if not self.users:
             raise StorageUnavailable(f"{self.path}: was closed meanwhile")
-        self._inherited = self._connection, self._guard  # by a fork that nobody announced
+        self._inherited = self._connection, self._guard  # by a fork without before_fork
         inspect(self.path)
         with translated_unless_busy(self.path):
             connection = sqlite3.connect(
@@ -162,7 +161,7 @@ class File:
                 guard.open(logged=use_journal(connection))
             except BaseException:
                 connection.close()
-                guard.close()  # not earlier: it would drop SQLite's locks
+                guard.close()  # not earlier, which would drop SQLite's locks
                 raise
         self._connection, self._guard, self._process = connection, guard, os.getpid()
         return connection
@@ -183,7 +182,7 @@ files = Files()
 
 
 def prepare(path: Path, connection: sqlite3.Connection) -> None:
-    """Create the tables, if there are none."""
+    """Create the tables if they do not exist."""
     version = read_version(path, connection)
     if version is not None and version > SCHEMA:
         known = f"layout {version}, this one knows {SCHEMA}"
@@ -191,7 +190,7 @@ def prepare(path: Path, connection: sqlite3.Connection) -> None:
     if version == SCHEMA:
         return
     connection.execute("BEGIN IMMEDIATE")
-    version = read_version(path, connection)  # another process may have been faster
+    version = read_version(path, connection)  # another process may have created them
     if version is None:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         for statement in schema.statements(schema.SQLITE):
@@ -212,10 +211,10 @@ def read_version(path: Path, connection: sqlite3.Connection) -> int | None:
 
 
 def use_journal(connection: sqlite3.Connection) -> bool:
-    """Switch to write-ahead logging; False where it is not available, and SQLite syncs instead.
+    """Switch to write-ahead logging; False if it is unavailable, so that SQLite syncs commits.
 
-    Called once the tables exist: the header that says whose file it is must not sit in the
-    write-ahead log.
+    Called only once the tables exist: the header that identifies the file as rolf's must be in the
+    file itself, not in the write-ahead log.
     """
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     connection.execute("SELECT version FROM rolf_meta").fetchone()  # creates the log file
@@ -237,7 +236,7 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 @contextmanager
 def translated_unless_busy(path: Path) -> Iterator[None]:
-    """Raise SQLite's errors as rolf's own, except that others write at the moment."""
+    """Raise SQLite's errors as rolf's own, except for a busy database."""
     try:
         yield
     except sqlite3.Error as error:
@@ -257,7 +256,7 @@ def translated(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if is_busy(error):
-            raise StorageUnavailable(f"{path}: other processes keep it locked") from error
+            raise StorageUnavailable(f"{path}: locked by other processes for too long") from error
         if code == sqlite3.SQLITE_FULL:
             raise StorageUnavailable(f"{path}: the disk is full; nothing was recorded") from error
         if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):

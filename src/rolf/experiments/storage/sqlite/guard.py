@@ -1,11 +1,10 @@
-"""What keeps a SQLite file whole besides SQLite: a look at it before, and a guard while it is open.
+"""Extra protection for a SQLite file: a check before opening it, and a guard while it is open.
 
-SQLite relies on POSIX locks, which belong to a process: closing any descriptor of a file, as a
-copy of the file in the same process does, drops all of them. Another process that closes the
-database then takes itself for the last one and deletes the write-ahead log, or one that opens it
-takes itself for the first one and clears the shared index. The guard holds the two locks that
-prevent this, once more, by descriptors of its own, in a way that nothing but closing these
-descriptors undoes.
+SQLite relies on POSIX locks, which belong to a process: closing any descriptor of a file, as when
+the same process copies the file, drops all of them. Another process that closes the database then
+believes it is the last user and deletes the write-ahead log, or one that opens it believes it is
+the first and clears the shared index. The guard holds the two locks that prevent this a second
+time, on its own descriptors, in a way that only closing these descriptors undoes.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ try:
     import fcntl
 
     SET_LOCK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
-except ImportError:  # Windows, whose locks do not have the problem
+except ImportError:  # Windows, whose locks do not have this problem
     SET_LOCK = None
 
 MAGIC = b"SQLite format 3\x00"
-APPLICATION_ID = 0x524F4C46  # "ROLF", in the header of every file of ours
+APPLICATION_ID = 0x524F4C46  # "ROLF", in the header of rolf's files
 
 REOPEN = "close the experiment and open it again"
 
-#: first byte and length of SQLite's locks: that a database is in use, and its index
+#: first byte and length of SQLite's locks that mark a database, and its index, as in use
 IN_USE = (0x40000002, 510)
 INDEX_IN_USE = (128, 1)
 
 
 class Journal:
-    """A descriptor of the write-ahead log, open for as long as anybody syncs it."""
+    """A descriptor of the write-ahead log, open as long as any thread syncs it."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        close(self.descriptor)  # bound early: when a process ends, modules go first
+        close(self.descriptor)  # bound early, since modules are torn down first at exit
 
 
 class Guard:
@@ -66,7 +65,7 @@ class Guard:
             _lock(self._index, INDEX_IN_USE)
 
     def check_in_place(self) -> None:
-        """Raise if the file that this process has open is no longer the one at its path."""
+        """Raise if the open file is no longer the one at its path."""
         try:
             here = os.stat(self._path)
         except OSError:
@@ -77,8 +76,8 @@ class Guard:
             raise UnusableStorage(f"{self._path}-wal: was deleted while in use; {REOPEN}")
 
     def release(self) -> None:
-        """Release the locks, so that SQLite can close the file. The descriptors stay open: closing
-        them would drop SQLite's locks."""
+        """Release the locks so that SQLite can close the file. The descriptors stay open, since
+        closing them would drop SQLite's locks."""
         if self._index >= 0:
             _lock(self._database, IN_USE, release=True)
             _lock(self._index, INDEX_IN_USE, release=True)
@@ -91,7 +90,7 @@ class Guard:
 
 
 def _lock(file: int, place: tuple[int, int], *, release: bool = False) -> None:
-    """Share a lock that belongs to the descriptor; a network file system may not have such."""
+    """Take a shared lock owned by the descriptor, if the file system supports it."""
     if SET_LOCK is not None:
         kind = fcntl.F_UNLCK if release else fcntl.F_RDLCK
         flock = struct.pack("hhqqi4x", kind, os.SEEK_SET, *place, 0)
@@ -100,14 +99,14 @@ def _lock(file: int, place: tuple[int, int], *, release: bool = False) -> None:
 
 
 def inspect(path: Path) -> None:
-    """Check a file's header without SQLite, which might write to the file."""
+    """Check a file's header without SQLite, which might write to it."""
     try:
         with open(path, "rb") as file:
             head = file.read(100)
             size = file.seek(0, os.SEEK_END)
     except FileNotFoundError:
         if not path.parent.is_dir():
-            raise UnusableStorage(f"{path}: there is no folder {path.parent}") from None
+            raise UnusableStorage(f"{path}: the folder {path.parent} does not exist") from None
         return
     except OSError as error:
         raise UnusableStorage(f"{path}: cannot be opened ({error.strerror})") from None
@@ -124,4 +123,4 @@ def inspect(path: Path) -> None:
         raise UnusableStorage(f"{path}: a SQLite database, but not one of rolf's experiments")
     unfinished = any(Path(f"{path}{end}").exists() for end in ("-wal", "-journal"))
     if changes == valid and size < expected_size and not unfinished:
-        raise UnusableStorage(f"{path}: damaged, {size} bytes are left of {expected_size}")
+        raise UnusableStorage(f"{path}: damaged, only {size} of {expected_size} bytes are left")

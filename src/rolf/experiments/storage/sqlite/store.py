@@ -1,7 +1,7 @@
 """Experiments in one SQLite file, shared by the processes of one machine.
 
-Writers take turns in the write-ahead log, but do not queue for the disk: a process commits its
-rows, then waits until the log is on the disk.
+Writers take turns on the write-ahead log but do not queue for the disk: a process commits its rows,
+then waits until the log is on disk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WHERE experiment = ? AND number = ? AND kind NOT IN {APART}"""
 
 
 class SQLiteStore(SQLStore):
-    """A file. The path ``:memory:`` is not one: use ``memory://``."""
+    """A store in a file. The path ``:memory:`` is refused: use ``memory://``."""
 
     def __init__(self, path: str, timeout: float) -> None:
         self.path = Path(os.path.realpath(path))  # the working folder may change later
@@ -94,7 +94,7 @@ class SQLiteStore(SQLStore):
         return self._file.run(look_up, self._timeout)
 
     def move_into_file(self) -> None:
-        """Move everything from the write-ahead log into the file, which is then complete."""
+        """Move the write-ahead log into the file, which is then complete on its own."""
         ((busy, logged, moved),) = self._query("PRAGMA wal_checkpoint(TRUNCATE)")
         if busy or logged != moved:
             raise StorageUnavailable(f"{self.path}: others are using it")

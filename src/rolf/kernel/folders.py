@@ -1,13 +1,13 @@
 """Where compiled code is kept.
 
-Numba's disk cache does not notice an edit in another file, so its folder is named after a hash
-of every source that compiled code can come from. Only the latest few folders are kept.
+Numba's disk cache does not notice edits in other files, so its folder is named after a hash of all
+sources of compiled code. Only the latest few folders are kept.
 
-Code is read from folders that only we and root could have filled (``trust.py``), and
-written to the first of them that is ours:
+Code is read from folders that only this user and root can write to (``trust.py``), and written to
+the first one that this user owns:
 
-1. ``ROLF_CACHE_DIR``. It may be read-only, as in a container image whose code was compiled by
-   root; others may read what we write there.
+1. ``ROLF_CACHE_DIR``. It may be read-only, as in a container image with code compiled by root; code
+   written there is readable by others.
 2. ``rolf`` in the user's cache folder.
 3. ``rolf-<user id>`` in the folder for temporary files.
 """
@@ -23,10 +23,10 @@ from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:  # what is needed to compile is imported then, not with rolf
+if TYPE_CHECKING:  # modules for compiling are imported when needed, not with rolf
     from pathlib import Path
 
-#: the parts of this package that hold compiled code; no other edit has to compile it again
+#: the sources of compiled code in this package; only edits of these recompile it
 SOURCES = (
     "types.py",
     "kernel",
@@ -39,15 +39,14 @@ SOURCES = (
     "environments/varying_problems.py",
     "simulation/loop.py",
 )
-#: how many folders are kept, the latest first
+#: how many folders to keep, the latest first
 KEPT = 32
-#: access to new folders: of the user's own, and of one that was chosen
+#: permissions of new folders: the user's own, and ROLF_CACHE_DIR
 PRIVATE, READABLE = 0o700, 0o755
 
 
 class Folders(NamedTuple):
-    """Folders to read compiled code from, the one of them to write to, and why others are left
-    out."""
+    """Folders to read compiled code from, the one to write to, and why others are refused."""
 
     read: list[Path]
     write: Path | None
@@ -55,14 +54,14 @@ class Folders(NamedTuple):
 
 
 class Root(NamedTuple):
-    """A folder that may hold compiled code, and the access to what is created there."""
+    """A folder that may hold compiled code, and the permissions of new folders in it."""
 
     path: Path
     access: int
 
 
 def roots() -> list[Root]:
-    """Where compiled code may be, the preferred folder first."""
+    """Possible places for compiled code, the preferred one first."""
     import tempfile
     from pathlib import Path
 
@@ -70,7 +69,7 @@ def roots() -> list[Root]:
     chosen, base = os.environ.get("ROLF_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     if chosen:
         out.append(Root(Path(chosen), READABLE))
-    with suppress(KeyError, RuntimeError):  # this user has no known home
+    with suppress(KeyError, RuntimeError):  # this user has no home
         out.append(Root((Path(base) if base else Path.home() / ".cache") / "rolf", PRIVATE))
     with suppress(OSError):  # there is no folder for temporary files
         user = os.geteuid() if hasattr(os, "geteuid") else "user"
@@ -79,10 +78,10 @@ def roots() -> list[Root]:
 
 
 def cache_folders(classes: set[str], called: set[str]) -> Folders | None:
-    """The folders for code that is compiled for classes of these modules; None for no folder.
+    """The folders for code compiled for classes of these modules; None if it cannot be kept.
 
-    ``called`` are the modules of all functions that compiled code may call. Of those outside this
-    package, the files of the classes count, and of what their modules refer to.
+    ``called`` are the modules of all functions that compiled code may call. Outside this package,
+    the files of the classes count, and those that their modules refer to.
     """
     name = _folder_name(classes, called)
     if name is None:
@@ -103,7 +102,8 @@ def cache_folders(classes: set[str], called: set[str]) -> Folders | None:
 
 
 def _open_folder(folder: Path, access: int, folders: Folders) -> bool:
-    """Read from a folder if no one else can change it; whether it can be written to as well."""
+    """Add a folder to read from if no one else can change it. Returns whether it is writable,
+    too."""
     from rolf.kernel.trust import owned, weakness
 
     reason = weakness(_existing(folder), above=True)
@@ -122,14 +122,14 @@ def _open_folder(folder: Path, access: int, folders: Folders) -> bool:
 
 
 def _existing(folder: Path) -> Path:
-    """A folder, or the nearest one above it that exists."""
+    """A folder, or its nearest parent that exists."""
     while not os.path.lexists(folder):
         folder = folder.parent
     return folder
 
 
 def _create(folder: Path, access: int) -> None:
-    """Create a folder and those above it, which no one else can write to, whatever the umask."""
+    """Create a folder and its parents, writable by this user alone, whatever the umask."""
     if folder.exists():
         return
     _create(folder.parent, access)
@@ -138,7 +138,7 @@ def _create(folder: Path, access: int) -> None:
 
 
 def _folder_name(classes: set[str], called: set[str]) -> str | None:
-    """A hash of all sources; None if one of them is not in a file that can be read."""
+    """A hash of all sources; None if one of them has no readable file."""
     import hashlib
     from pathlib import Path
 
@@ -149,14 +149,14 @@ def _folder_name(classes: set[str], called: set[str]) -> str | None:
             return None
         try:
             digest.update(Path(file).read_bytes())
-        except OSError:  # it was deleted, say, or only another user may read it
+        except OSError:  # deleted, say, or not readable by this user
             return None
     return digest.hexdigest()[:20]
 
 
 def _modules_used(classes: set[str], called: set[str]) -> set[str]:
     """The modules outside this package whose functions compiled code of these classes may call:
-    those of the classes, and what they refer to, directly or not, that may be called."""
+    those of the classes, and those in ``called`` that they refer to, directly or not."""
     used: set[str] = set()
     left = set(filter(outside, classes))
     while left:
@@ -168,7 +168,7 @@ def _modules_used(classes: set[str], called: set[str]) -> set[str]:
 
 
 def _module_of(value: Any) -> str:
-    """The module of a function, of a class or of an object of that class; a module itself."""
+    """The module of a function, class or object; a module itself."""
     if isinstance(value, ModuleType):
         return value.__name__
     known = value if isinstance(value, type | FunctionType) else type(value)
@@ -203,7 +203,7 @@ def outside(module: str) -> bool:
 
 
 def evict(root: Path, keep: Path) -> None:
-    """Keep the folders of the latest few versions only; touch nothing that is not ours."""
+    """Remove all but the folders of the latest few versions, and only those this user owns."""
     import shutil
 
     os.utime(keep)

@@ -1,9 +1,9 @@
-"""Compiled code on disk: one file per function and types of its arguments.
+"""Compiled code on disk: one file per function and argument types.
 
-Numba's own cache keeps an index per function, which two processes that compile at the same time
-can overwrite, and loads whatever it finds. Here a file's name says what it holds, it is written at
-once or not at all, and it starts with a checksum: a damaged file counts as missing. Of processes
-that need the same code at the same time one compiles it, and the others wait for its file.
+Numba's own cache keeps an index per function, which two processes that compile at the same time can
+overwrite, and it loads whatever it finds. Here a file's name identifies its content, files are
+written atomically, and each starts with a checksum: a damaged file counts as missing. If several
+processes need the same code at the same time, one compiles it and the others wait for its file.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from numba.core.compiler import CompileResult
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
-from rolf.kernel.cache import PRIVATE, Folders
 from rolf.kernel.compiler import Needed, be_called, load, needed_by, spell, tried
+from rolf.kernel.folders import PRIVATE, Folders
 from rolf.kernel.lock import FileLock
 from rolf.kernel.trust import is_private
 
@@ -38,13 +38,13 @@ from rolf.kernel.trust import is_private
 CHECKSUM = hashlib.sha256().digest_size
 
 logger = logging.getLogger("rolf")
-#: titles of what this process has compiled, once for each of the types that it was called with
+#: titles of the functions that this process has compiled, one per combination of argument types
 compilations: list[str] = []
 _warned: list[bool] = []
 
 
 class DiskCache(NullCache):  # type: ignore[misc]
-    """The compiled forms of one function; what Numba calls the cache of a dispatcher."""
+    """The compiled forms of one function, as the cache of a Numba dispatcher."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class DiskCache(NullCache):  # type: ignore[misc]
     ) -> None:
         self._function = function
         self._by_symbol = by_symbol  # whether compiled code may call it by its symbol
-        self._loop_of = loop_of  # the dispatcher of what it calls by its symbol
-        self._ours = ours  # whether everything in it is of this package
+        self._loop_of = loop_of  # finds the dispatcher of a loop that it calls by its symbol
+        self._ours = ours  # whether all its code is in this package
         self._before_compiling = before_compiling
         self._find_folders = folders
         self._title = title
@@ -70,7 +70,7 @@ class DiskCache(NullCache):  # type: ignore[misc]
     @functools.cached_property
     def _folders(self) -> Folders:
         folders = self._find_folders()
-        self._kept = folders is not None  # what comes from a notebook is not
+        self._kept = folders is not None  # code from a notebook is not
         return folders or Folders([], None, [])
 
     @property
@@ -79,8 +79,8 @@ class DiskCache(NullCache):  # type: ignore[misc]
         return None if write is None else str(write)
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """The code for these types of arguments; None if none can be used."""
-        if self._ours:  # all that loading needs; the rest of a refresh takes a third of a second
+        """The code for these argument types; None if there is no usable file."""
+        if self._ours:  # enough for loading; the rest of a refresh takes a third of a second
             rtsys.initialize(target)
         else:
             target.refresh()
@@ -88,12 +88,12 @@ class DiskCache(NullCache):  # type: ignore[misc]
         found = self._find(key, target)
         if found is None and self._folders.write is not None:
             self._lock.acquire(self._folders.write / f"{self._file_name(key)}.lock")
-            found = self._find(key, target)  # somebody else may have been faster
+            found = self._find(key, target)  # another process may have been faster
         if found is not None:
             self._lock.release()
             return found
         self._before_compiling()
-        logger.warning("compiling %s (once) ...", self._title)  # a person may be waiting for it
+        logger.warning("compiling %s (once) ...", self._title)  # a user may be waiting
         self._started = time.perf_counter()
         return None
 
@@ -102,7 +102,7 @@ class DiskCache(NullCache):  # type: ignore[misc]
             content = _read(folder / self._file_name(key))
             if content is None:
                 continue
-            with suppress(Exception):  # whatever a file that is not ours to read may raise
+            with suppress(Exception):  # loading a foreign file may raise anything
                 stored, needed, payload = _Loader(io.BytesIO(content)).load()
                 if stored == key:
                     found = load(target, payload, {each: self._ready(each) for each in needed})
@@ -112,7 +112,7 @@ class DiskCache(NullCache):  # type: ignore[misc]
         return None
 
     def _ready(self, needed: Needed) -> CompileResult:
-        """What this code calls by its symbol, loaded or compiled."""
+        """Load or compile the loops that this code calls by symbol."""
         loop = self._loop_of(needed.module, needed.name)
         loop.compile(needed.arguments)
         return loop.overloads[needed.arguments]
@@ -135,11 +135,11 @@ class DiskCache(NullCache):  # type: ignore[misc]
         if result.lifted or result.library.has_dynamic_globals:
             return
         key = self._key(signature, result.codegen)
-        with suppress(OSError):  # a full disk, say: this process has its code
+        with suppress(OSError):  # a full disk, say; this process has its code anyway
             _write(folder / self._file_name(key), dumps((key, needed_by(result), result._reduce())))
 
     def _key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
-        """What the code depends on, apart from the sources, which name the folder."""
+        """What the code depends on besides the sources, which name the folder."""
         function = self._function
         where = function.__module__, function.__qualname__, function.__code__.co_firstlineno
         return where, signature, codegen.magic_tuple(), numba.__version__, tried()
@@ -152,10 +152,10 @@ class DiskCache(NullCache):  # type: ignore[misc]
 
 
 class _Loader(pickle.Unpickler):
-    """Reads code without importing the modules of Numba that it was compiled from.
+    """Unpickles code without importing the Numba modules it was compiled from.
 
-    An environment holds the names of a module for interpreted code alone, of which there is none
-    here; importing Numba's modules for arrays imports scipy, too, where it is installed.
+    An environment holds a module's names for interpreted code only, and there is none here.
+    Importing Numba's array modules would also import scipy, if installed.
     """
 
     def find_class(self, module: str, name: str) -> Any:
@@ -177,7 +177,7 @@ def _environment(module: str, constants: Any, name: str) -> Any:
 
 
 def _read(path: Path) -> bytes | None:
-    """What was written to a file; None if it is missing, damaged, or could be somebody else's."""
+    """The content of a file; None if it is missing, damaged, or writable by another user."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
         with open(os.open(path, flags), "rb") as file:
@@ -190,7 +190,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file at once, readable by everyone who can read its folder."""
+    """Write a file atomically, readable by everyone who can read its folder."""
     handle, temporary = tempfile.mkstemp(dir=path.parent)
     try:
         with open(handle, "wb") as file:
@@ -205,7 +205,8 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _warn_once(refused: list[str]) -> None:
-    """Not a Python warning: where those are errors, nothing could be asked or told."""
+    """Log once that code cannot be kept. A Python warning would break asking and telling where
+    warnings are errors."""
     if _warned:
         return
     _warned.append(True)

@@ -1,4 +1,4 @@
-"""The options that a policy was created with: those of its constructor's call, as plain data."""
+"""The options a policy was created with, taken from the call of its constructor, as plain data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 
 def called_with(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The options of a constructor call, as what JSON gives back: what a saved state records."""
+    """The options of a constructor call, in the form that JSON gives back; saved states record
+    them."""
     try:
         bound = _signature(cls).bind(*args, **kwargs)
     except TypeError:
