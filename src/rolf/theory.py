@@ -327,6 +327,100 @@ def repaired_ridge_bound(
     return forced + coin + 4.0 * math.sqrt(horizon) + error
 
 
+def repaired_lasso_bound(
+    horizon: int,
+    arms: int,
+    sparsity: int,
+    *,
+    sigma_max: float,
+    sigma_min: float,
+    noise: float,
+    p: float = 0.6,
+    delta: float = 1e-4,
+) -> float:
+    """``lasso_regret_bound`` with its constants repaired: the forced phase has the factor
+    s_max^2/s_min^2 of C_e, and the greedy arm is left 2 sqrt(T) times.
+
+    It does not hold either: with the theory's penalties a run can stay on a worse arm for ever.
+    """
+    log = math.log(2.0 * arms * horizon**2 / delta)
+    ratio = sigma_max / sigma_min
+    forced = 2.0 * (8.0 * arms) ** 3 * ratio**2 / (1.0 - p) ** 2 * log
+    coin = 2.0 * math.sqrt(2.0 * horizon * math.log(2.0 / delta)) + 4.0 * delta
+    error = 32.0 * noise * ratio / p * math.sqrt(2.0 * sparsity * horizon * log)
+    return forced + coin + 4.0 * math.sqrt(horizon) + error
+
+
+def repaired_varying_bound(
+    horizon: int,
+    arms: int,
+    observed: int,
+    *,
+    noise: float,
+    p: float = 0.6,
+    delta: float = 1e-4,
+) -> float:
+    """``varying_regret_bound`` with its constants repaired like those of
+    ``repaired_ridge_bound``, whose fate it shares."""
+    size = arms + observed
+    factor = exploration_factor_ridge(size, p=p)
+    forced = 2.0 * factor * math.log(2.0 * size * horizon**2 / delta)
+    coin = 2.0 * math.sqrt(2.0 * horizon * math.log(2.0 / delta)) + 4.0 * delta
+    inner = noise / p * math.sqrt(math.log(horizon**2 / delta)) + 1.0
+    error = 8.0 * math.sqrt(size * horizon) * inner
+    return forced + coin + 4.0 * math.sqrt(horizon) + error
+
+
+def ridge_rate_bound(
+    horizon: int,
+    features: FloatArray,
+    *,
+    noise: float,
+    size: float,
+    forced: int,
+    p: float = 0.6,
+    delta: float = 1e-4,
+) -> float:
+    """Regret of RoLF-Ridge, with probability at least 1 - 4 delta: of the order
+    sqrt(K log T) T^(3/4). Proved in the documentation (proofs).
+
+    For coupling around the action, mean rewards within [-1, 1], coefficients of norm at most
+    ``size`` and ``forced`` forced rounds until the horizon.
+    """
+    augmented = Augmentation(features)
+    arms, log = augmented.arms, math.log(2.0 * augmented.arms * horizon / delta)
+    start = max(2.0 * arms, 2.0 + 4.0 * (arms - 1) * log, p * (arms / augmented.sigma_min) ** 2)
+    departures = 2.0 * math.sqrt(horizon) + math.sqrt(horizon * math.log(1.0 / delta) / 2.0)
+    error = 2.0 * noise * math.sqrt(2.0 * log) + math.sqrt(p) * size
+    narrow = 8.0 / 3.0 * math.sqrt(arms) * math.pow(horizon, 0.75) * error
+    return 2.0 * (start * start + 1.0 + forced + departures) + narrow
+
+
+def standard_lower_bound(horizon: int, arms: int, *, noise: float = 1.0) -> float:
+    """sigma sqrt((K-1) T)/27: the regret of any policy on one of the K instances that have the
+    feature e_1 and the means D e_1 + 2 D e_j or D e_1, for T >= (K-1) sigma^2.
+
+    All of them have d + d_h <= 2 and singular values 1 (proofs, in the documentation).
+    """
+    return noise * math.sqrt((arms - 1.0) * horizon) / 27.0
+
+
+def frontier(horizon: int, arms: int, regret: float, *, noise: float = 1.0) -> float:
+    """What a policy loses on one of those instances if it loses at most ``regret`` on all that
+    are linear in the feature: (K-1) sigma^2 T/(16 e B).
+
+    For (K-1) sigma^2 <= B <= sigma sqrt((K-1) T/(16 e)).
+    """
+    return (arms - 1.0) * noise**2 * horizon / (16.0 * math.e * regret)
+
+
+def ucb_regret_bound(horizon: int, gaps: FloatArray, *, noise: float) -> float:
+    """Expected regret of UCB with the radius sigma sqrt(4 log(T)/N): 8 sigma sqrt(K T log T) and
+    three times the sum of the gaps (Lattimore and Szepesvari, theorem 7.2)."""
+    rest = 3.0 * float(np.sum(gaps))
+    return 8.0 * noise * math.sqrt(len(gaps) * horizon * math.log(horizon)) + rest
+
+
 def exploration_exponent(leave: float) -> float:
     """How the worst regret grows, as a power of T, if the greedy arm is left with probability
     t^-leave.
@@ -369,6 +463,29 @@ def optimism_regret_bound(
     documentation (theory).
     """
     gained = information(horizon, features, ridge=ridge)
+    radius = noise * math.sqrt(gained - 2.0 * math.log(delta)) + math.sqrt(ridge) * size
+    return 2.0 * max(1.0, radius) * math.sqrt(2.0 * horizon * gained)
+
+
+def varying_optimism_bound(
+    horizon: int,
+    arms: int,
+    observed: int,
+    *,
+    noise: float,
+    size: float,
+    length: float,
+    ridge: float = 1.0,
+    delta: float = 1e-4,
+) -> float:
+    """Regret of OFUL on the features (x_{a,t}, e_a), with probability at least 1 - delta.
+
+    The bound of ``optimism_regret_bound`` in dimension d + K, for features of norm at most
+    ``length``, chosen in any way that does not look ahead, and coefficients and biases that
+    together have a norm of at most ``size``.
+    """
+    dimension = arms + observed
+    gained = dimension * math.log1p(horizon * (1.0 + length**2) / (ridge * dimension))
     radius = noise * math.sqrt(gained - 2.0 * math.log(delta)) + math.sqrt(ridge) * size
     return 2.0 * max(1.0, radius) * math.sqrt(2.0 * horizon * gained)
 

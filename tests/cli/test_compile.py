@@ -13,7 +13,7 @@ import pytest
 
 import rolf
 from rolf.cli import policies as catalogue
-from rolf.kernel.cache import cache_folders
+from rolf.kernel.folders import cache_folders
 from rolf.policies.catalogue import CATALOG
 from support.commands import invoke
 

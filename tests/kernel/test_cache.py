@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from numba.core import event
 
-from rolf.kernel import cache, compiled, store
+from rolf.kernel import compiled, disk_cache, folders
 from rolf.kernel.trust import owned, weakness
 from support.helpers import as_root
 
@@ -37,7 +37,7 @@ def own(tmp_path, monkeypatch):
     monkeypatch.delenv("ROLF_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    monkeypatch.setattr(store, "_warned", [])
+    monkeypatch.setattr(disk_cache, "_warned", [])
     (tmp_path / "temporary").mkdir()
     return tmp_path / "own" / "rolf"
 
@@ -76,7 +76,7 @@ class Poison:
 def trace(chosen, tmp_path):
     """A file that appears when what is now in the cache is loaded."""
     path = tmp_path / "trace"
-    store._write(code_in(chosen), pickle.dumps(Poison(path)))
+    disk_cache._write(code_in(chosen), pickle.dumps(Poison(path)))
     return path
 
 
@@ -308,17 +308,17 @@ def test_a_damaged_file_is_compiled_again(damage, chosen):
 def test_every_bit_is_checked(chosen):
     file = code_in(chosen)
     content = file.read_bytes()
-    assert store._read(file) is not None
+    assert disk_cache._read(file) is not None
     for place in (0, 31, 32, len(content) // 2, len(content) - 1):
         damaged = bytearray(content)
         damaged[place] ^= 1
         file.write_bytes(damaged)
-        assert store._read(file) is None
+        assert disk_cache._read(file) is None
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_file_with_something_else_is_compiled_again(wrong, chosen):
-    store._write(code_in(chosen), pickle.dumps(WRONG[wrong]))
+    disk_cache._write(code_in(chosen), pickle.dumps(WRONG[wrong]))
     assert compiles()
     assert not compiles()
 
@@ -343,6 +343,6 @@ def test_two_processes_that_compile_at_once_keep_both(tmp_path, monkeypatch):
 
 def test_folders_are_tried_in_order(tmp_path, monkeypatch):
     monkeypatch.setenv("ROLF_CACHE_DIR", str(tmp_path / "chosen"))
-    paths = [root.path for root in cache.roots()]
+    paths = [root.path for root in folders.roots()]
     temporary = tmp_path / "temporary" / f"rolf-{os.geteuid()}"
     assert paths == [tmp_path / "chosen", tmp_path / "own" / "rolf", temporary]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numba.core.codegen import JITCodeLibrary
 
-from rolf.kernel import borrowed, cache, compiler, looped, shared
+from rolf.kernel import borrowed, compiler, folders, looped, shared
 from rolf.kernel.dispatch import activate, loop_of
 
 pytestmark = pytest.mark.compiled
@@ -93,7 +93,7 @@ def test_functions_of_a_user_hold_copies_of_loops():
 LOAD = """
 import logging, sys
 import numpy as np
-from rolf.kernel.store import compilations
+from rolf.kernel.disk_cache import compilations
 sys.path.insert(0, sys.argv[1])
 import own_loops
 print(own_loops.outer(np.array([2.0])), [each.split(",")[0] for each in compilations])
@@ -196,7 +196,7 @@ def test_nothing_that_is_borrowed_is_returned():
         assert [*returned_loans(planted.format(value))] == [4]
     assert [*returned_loans(planted.format("Pair(b, matvec(a, b))"))] == []
     borrowers = 0
-    for path in cache.files_of(cache.SOURCES):
+    for path in folders.files_of(folders.SOURCES):
         source = path.read_text()
         borrowers += "= borrowed(" in source
         assert [*returned_loans(source)] == [], path

@@ -11,7 +11,7 @@ import pytest
 
 import rolf
 from rolf.errors import RolfError
-from rolf.kernel import body_of, cache, has_body, implement, implements, kernel, looped
+from rolf.kernel import body_of, folders, has_body, implement, implements, kernel, looped
 from rolf.kernel.dispatch import modules
 
 pytestmark = pytest.mark.compiled
@@ -68,14 +68,16 @@ def test_every_source_of_compiled_code_names_the_cache():
     package = os.path.dirname(rolf.__file__)
     for module in [name for name in modules() if name.startswith("rolf.")]:
         path = module.removeprefix("rolf.").replace(".", "/")
-        covered = any(f"{path}.py" == source or path.startswith(source) for source in cache.SOURCES)
+        covered = any(
+            f"{path}.py" == source or path.startswith(source) for source in folders.SOURCES
+        )
         assert covered, f"{module} holds compiled code"
-    for source in cache.SOURCES:
+    for source in folders.SOURCES:
         assert os.path.exists(os.path.join(package, source)), source
 
 
 def test_only_the_latest_folders_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "KEPT", 3)
+    monkeypatch.setattr(folders, "KEPT", 3)
     ours = [tmp_path / f"{number:020x}" for number in range(6)]
     for age, folder in enumerate(ours):
         folder.mkdir()
@@ -85,7 +87,7 @@ def test_only_the_latest_folders_are_kept(tmp_path, monkeypatch):
     for folder in foreign:
         folder.mkdir()
         os.utime(folder, (1, 1))
-    cache.evict(tmp_path, keep=ours[0])  # used now, so it is the latest
+    folders.evict(tmp_path, keep=ours[0])  # used now, so it is the latest
     assert [folder.exists() for folder in ours] == [True, False, False, False, True, True]
     assert all(folder.exists() for folder in foreign)
 
@@ -130,7 +132,7 @@ def test_sums_have_loops_of_their_own():
     python = {("mixture.py", "best"), ("loop.py", "play_online")}  # are not compiled
     serial = {("varying_problems.py", "_look"), ("loop.py", "play")}  # draw a number per turn
     found = []
-    for path in cache.files_of(cache.SOURCES):
+    for path in folders.files_of(folders.SOURCES):
         source = path.read_text()
         for function in ast.walk(ast.parse(source)):
             name = (path.name, getattr(function, "name", ""))

@@ -7,6 +7,7 @@ import hashlib
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -15,6 +16,7 @@ from rolf.cli import app
 from rolf.errors import InvalidArgument
 from rolf.paper.figures import figures
 from rolf.paper.reproduce import SEEDS, choose_figures, panel_seed, reproduce
+from rolf.plots.regret import curves_of, panels_figure
 from support.browser import PHONE, needs_chromium, widths
 
 SMALL = {"runs": 2, "rounds": 80, "seed": 3, "jobs": 2}
@@ -175,6 +177,23 @@ def test_seeds_of_panels_are_their_own():
 
 def test_the_page_says_how_many_runs_are_behind_a_figure(reproduced):
     assert "2 runs. Means of so few runs vary a lot" in reproduced[1].read_text()
+
+
+def test_bands_are_quantiles_or_one_standard_deviation(tmp_path):
+    rng = np.random.default_rng(0)
+    curves = curves_of(["one"], rng.uniform(0, 1, (1, 50, 3)).cumsum(axis=2))
+    for band, (low, high) in {
+        "quantiles": (curves.low, curves.high),
+        "deviation": (curves.mean - curves.std, curves.mean + curves.std),
+    }.items():
+        figure = panels_figure([("panel", curves)], title="t", band=band)
+        (area,) = figure.axes[0].collections
+        ends = area.get_paths()[0].vertices
+        assert {*low[0], *high[0]} <= {*ends[:, 1]}
+        said = [text.get_text() for text in figure.texts]
+        assert any(("one standard deviation" in each) == (band == "deviation") for each in said)
+    with pytest.raises(InvalidArgument, match="band"):
+        reproduce(tmp_path, figure=["figure1"], band="error")
 
 
 def test_command_line(tmp_path):

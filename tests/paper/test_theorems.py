@@ -17,7 +17,9 @@ from rolf.paper.theorems import (
     dimension_claims,
     error_claim,
     gram_claim,
+    impossible_claim,
     judge_theory,
+    lock_claim,
     match_claim,
     rate_claim,
     regret_claim,
@@ -29,7 +31,10 @@ FINE = studies.BoundCheck((10, 100), (0.1, 0.05), (0.2, 0.1), (0.02, 0.04), 0.03
 BROKEN = FINE._replace(shares=(0.02, 0.25))
 
 
-@pytest.mark.parametrize("judged", [lambda c: error_claim("RoLF", "label", c), rate_claim])
+@pytest.mark.parametrize(
+    "judged",
+    [lambda c: error_claim("RoLF", "label", c), lambda c: rate_claim("RoLF", c)],
+)
 def test_a_bound_that_is_broken_too_often_differs(judged):
     assert judged(FINE).verdict == AGREES
     assert judged(BROKEN).verdict == DIFFERS
@@ -79,10 +84,94 @@ def test_errors_are_within_their_bounds_at_first_and_not_for_ever():
     assert studies.lasso_errors(3).medians[-1] > studies.lasso_errors(3).medians[0]  # it grows
 
 
-def test_the_square_root_rate_fails_with_repaired_constants_too():
-    check = studies.narrow_gaps(3)
+@pytest.mark.parametrize("study", [studies.narrow_gaps, studies.narrow_gaps_varying])
+def test_the_square_root_rate_fails_with_repaired_constants_too(study):
+    check = study(3)
     assert min(check.shares[1:]) > 2 * check.allowed
     assert not check.holds
+
+
+def test_the_lasso_of_the_theory_stays_on_a_wrong_arm_for_ever():
+    """0.33 is the chance that the worse arm leads once both have been played equally often."""
+    check = studies.lasso_lock(3)
+    assert len(set(check.wrong)) == 1  # the same runs from 10^7 rounds to 10^14
+    assert check.wrong[0] == pytest.approx(0.33, abs=0.1)
+    assert check.bound.shares == (0.0, 0.0, *check.wrong[2:])
+    assert lock_claim(check).verdict == DIFFERS
+    assert lock_claim(check._replace(bound=FINE)).verdict == AGREES
+
+
+@pytest.mark.slow
+def test_so_it_does_round_by_round():
+    check = studies.lasso_lock_plain(0)
+    assert 0 < check.wrong < check.runs
+
+
+# --- what no policy can do ------------------------------------------------------------------------
+
+
+def test_the_rate_of_the_abstract_is_impossible():
+    check = studies.impossible_rate()
+    assert not check.holds
+    assert impossible_claim(check).verdict == DIFFERS
+    assert impossible_claim(check._replace(floor=1e36)).verdict == AGREES
+    # the instances: one feature, unit vectors, at most two coefficients
+    features = np.array([[1.0], [0.0], [0.0], [0.0]])
+    augmented = rolf.Augmentation(features)
+    assert augmented.sigma_min == augmented.sigma_max == 1.0
+    for arm in range(1, 4):
+        means = 0.1 * np.eye(4)[0] + 0.2 * np.eye(4)[arm]
+        assert augmented.rank + augmented.latent_dimension(means) == 2
+    assert augmented.latent_dimension(np.eye(4)[0]) == 0
+
+
+def test_the_lower_bounds_step_by_step():
+    for arms, horizon, noise in ((2, 10, 1.0), (10, 1000, 0.5), (100, 10**6, 2.0)):
+        if horizon < (arms - 1) * noise**2:
+            continue
+        gap = noise / 2.0 * math.sqrt((arms - 1) / horizon)
+        divergence = 2.0 * horizon * gap**2 / ((arms - 1) * noise**2)
+        assert divergence == pytest.approx(0.5)
+        larger = horizon * gap / 8.0 * math.exp(-divergence)
+        assert larger >= theory.standard_lower_bound(horizon, arms, noise=noise)
+        for share in (0.2, 1.0):
+            most = share * noise * math.sqrt((arms - 1) * horizon / (16.0 * math.e))
+            if most < (arms - 1) * noise**2:
+                continue
+            gap = (arms - 1) * noise**2 / (2.0 * most)
+            assert gap <= 0.5
+            assert 2.0 * gap * most / ((arms - 1) * noise**2) == pytest.approx(1.0)  # divergence
+            lead = 1.0 / (2.0 * math.e) - 2.0 * most / (gap * horizon)
+            assert lead >= 1.0 / (4.0 * math.e) - 1e-12
+            floor = horizon * gap / (8.0 * math.e)
+            assert theory.frontier(horizon, arms, most, noise=noise) == pytest.approx(floor)
+
+
+# --- the rate of RoLF-Ridge -----------------------------------------------------------------------
+
+
+def test_a_worse_arm_leads_until_the_end_with_a_probability_that_does_not_fall():
+    """Theorem 4: at the gap sigma T^(-1/4)/8 the better arm is played at most 6 sqrt(T) times."""
+    settings = studies.ridge_settings(0.6, 0.01, 1.0)._replace(forced=lambda t: np.minimum(t, 4))
+    for horizon in (10**6, 10**9, 10**12):
+        means = (horizon**-0.25 / 8.0, 0.0)
+        out = play_blocks(means, [horizon], settings, runs=400, seed=5, share=0.02)
+        assert (out.plays[0, :, 0] <= 6.0 * horizon**0.5).mean() > 0.1
+
+
+def test_the_regret_of_ridge_keeps_the_bound_of_its_rate():
+    features, delta, noise = np.array([[1.0], [0.0]]), 0.01, 1.0
+    settings = studies.ridge_settings(0.6, delta, noise)
+    for horizon in (10**8, 10**12):
+        forced = int(settings.forced(np.array(horizon)))
+        bounds = []
+        for scale in (0.1, 1.0, 3.0):
+            means = np.array([scale * horizon**-0.25, 0.0])
+            options = {"noise": noise, "size": scale, "forced": forced, "delta": delta}
+            bounds.append(theory.ridge_rate_bound(horizon, features, **options))
+            out = play_blocks(means, [horizon], settings, runs=100, seed=2, share=0.02)
+            assert out.regret.max() < bounds[-1]
+    assert bounds[0] < 0.1 * 2 * horizon  # at 10^12 the bound is not empty
 
 
 def test_the_regret_bound_of_ridge_fails_as_stated():
@@ -170,6 +259,37 @@ def test_the_information_of_any_plays_is_at_most_what_is_stated():
         counts = rng.multinomial(500, rng.dirichlet(np.ones(6)))
         gained = np.linalg.slogdet(np.eye(6) + (matrix.T * counts) @ matrix)[1]
         assert gained <= theory.information(500, features)
+
+
+def test_coefficients_of_nearly_collinear_features_can_be_huge():
+    features = np.array([[1.0, 1e-3], [1.0, -1e-3], [1.0, 0.0], [1.0, 0.0]])
+    means = np.array([1.0, -1.0, 0.0, 0.0])
+    assert np.linalg.norm(
+        np.linalg.solve(rolf.Augmentation(features).matrix, means)
+    ) == pytest.approx(1000.0)
+    flat = rolf.Augmentation(rolf.Augmentation(features).directions)
+    size = np.linalg.norm(np.linalg.solve(flat.matrix, means))
+    assert size == pytest.approx(np.linalg.norm(means))
+    assert size <= 2.0  # sqrt(K)
+
+
+def test_the_bound_of_ucb_is_better_in_the_number_of_arms():
+    problem = rolf.environments.paper(1, 1).draw(0)
+    matrix = rolf.Augmentation(problem.features).matrix
+    size = float(np.linalg.norm(np.linalg.solve(matrix, problem.means)))
+    ours = theory.optimism_regret_bound(10**6, problem.features, noise=0.1, size=size)
+    gaps = problem.means.max() - problem.means
+    assert round(ours) == 171_212
+    assert round(theory.ucb_regret_bound(10**6, gaps, noise=0.1)) == 16_371
+
+
+def test_singular_values_are_not_constants():
+    """sigma_max / sigma_min of the paper's own problems grows with the number of arms."""
+    ratios = []
+    for arms in (30, 120, 480):
+        augmented = rolf.Augmentation(rolf.environments.paper(1, 1, arms=arms).draw(0).features)
+        ratios.append(augmented.sigma_max / augmented.sigma_min)
+    assert np.round(ratios, 1).tolist() == [6.9, 12.1, 23.3]
 
 
 # --- lemmas -----------------------------------------------------------------------------------

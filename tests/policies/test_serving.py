@@ -100,7 +100,7 @@ LOGGED = """
 import logging, sys
 logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stdout)
 from rolf.kernel import compiled
-from rolf.kernel.store import compilations
+from rolf.kernel.disk_cache import compilations
 from rolf.linalg import dot
 import numpy as np
 for _ in range(2):

@@ -218,7 +218,7 @@ print(play(100_000), play(10_000_000))
 def test_processes_that_start_together_compile_once(tmp_path):
     code = """
 import rolf
-from rolf.kernel.store import compilations
+from rolf.kernel.disk_cache import compilations
 result = rolf.simulate({"u": "ucb"}, rolf.environments.paper(), rounds=50, runs=1, seed=0)
 print(len(compilations), result.regret[0, 0, -1])
 """

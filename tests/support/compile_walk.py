@@ -18,7 +18,7 @@ import pandas
 from numba.core import event
 
 import rolf
-from rolf.kernel.store import compilations
+from rolf.kernel.disk_cache import compilations
 from rolf.policies.catalogue import CATALOG
 from rolf.policies.registry import option_names
 from rolf.policies.warm import _kind_of

@@ -28,6 +28,10 @@ def reproduce(
     backend: BACKEND = "local",
     address: ADDRESS = None,
     setting: Annotated[str, typer.Option(help="Baselines: paper, tuned or both.")] = "both",
+    band: Annotated[
+        str,
+        typer.Option(help="Around the curves: quantiles, or deviation (one, as in the paper)."),
+    ] = "quantiles",
     resume: Annotated[bool, typer.Option("--resume", help="Keep finished panels.")] = False,
 ) -> None:
     """Reproduce the paper: every figure, every number, and report.html."""
@@ -46,5 +50,6 @@ def reproduce(
         address=address,
         setting=setting,
         resume=resume,
+        band=band,
     )
     typer.echo(f"written: {page}, with the figures (PNG, SVG) and data/ beside it")

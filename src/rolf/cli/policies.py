@@ -98,7 +98,7 @@ def compile_policies(
 
 def compile_one(name: str) -> None:
     """Compile a policy, or the code behind the status, and print what was compiled."""
-    from rolf.kernel.store import compilations
+    from rolf.kernel.disk_cache import compilations
     from rolf.policies.warm import warm_posterior
     from rolf.simulation.loop import compile_policy
 

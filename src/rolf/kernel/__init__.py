@@ -11,7 +11,7 @@ Algorithm code is written once, as plain functions over arrays and NamedTuples:
 * ``borrowed(arrays)`` lets compiled code skip reference counting for its arguments.
 
 Python calls run the plain functions, without Numba. ``compiled`` returns the Numba version of a
-function; ``cache.py`` keeps it on disk between processes.
+function; ``disk_cache.py`` keeps it on disk between processes.
 """
 
 from rolf.kernel.dispatch import (

@@ -8,9 +8,9 @@ emitted, once, with everything inside it. That halves the time to compile; resul
 the last bit.
 
 A loop that several functions call (``looped``) is compiled once, and its callers call it by name
-instead of copying it: their libraries note what they need (``Needed``), and a file of compiled code
-is loaded after what it needs (``store.py``). Numba counts functions, and a name holds the count;
-such a loop is named after a hash instead, so that all processes agree.
+instead of copying it: their libraries note what they need (``Needed``), and a file of compiled
+code is loaded after what it needs (``disk_cache.py``). Numba puts a counter into each name; such a
+loop is named after a hash instead, so that all processes agree.
 
 It applies to our own operations and helpers and to Numba's; a user's ``@njit`` function is compiled
 as usual, since Python may call it. Versions of Numba that have not been tried fall back to plain

@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from rolf.errors import RolfError
-from rolf.kernel.cache import cache_folders, outside
+from rolf.kernel.folders import cache_folders, outside
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -234,7 +234,7 @@ def compiled(
         import numba
 
         from rolf.kernel.compiler import compiler_options
-        from rolf.kernel.store import DiskCache
+        from rolf.kernel.disk_cache import DiskCache
 
         options = compiler_options(_is_inner, by_symbol=by_symbol)
         dispatcher = numba.njit(function, nogil=True, fastmath=FAST, **options)

@@ -53,7 +53,10 @@ def judge(done: Mapping[str, Mapping[str, Any]]) -> list[Claim]:
     if tuned:
         out.append(_tuned(tuned))
     if "figure1" in done:
-        out += [_case_two(done["figure1"]), _alike(done["figure1"])]
+        out.append(_case_two(done["figure1"]))
+        out.append(_alike(done["figure1"], 'rewards divided, bound="rewards"'))
+    if "figure1-theta" in done:
+        out.append(_alike(done["figure1-theta"], "theta scaled as in the authors' runs"))
     if "figure2" in done:
         out.append(_same_cases(done["figure2"]))
     if "lower-bounds" in done:
@@ -185,12 +188,12 @@ def _case_two(played: Mapping[str, Any]) -> Claim:
     )
 
 
-def _alike(played: Mapping[str, Any]) -> Claim:
+def _alike(played: Mapping[str, Any], setting: str) -> Claim:
     cases = _cases(played)
     largest, smallest = max(cases.values()), min(cases.values())
     apart = _much_larger(largest, smallest)
     return claim(
-        "In scenario 1 RoLF performs almost the same in all three cases.",
+        f"In scenario 1 RoLF performs almost the same in all three cases ({setting}).",
         None if apart is None else not apart,
         _listed(cases) + f"; the largest is {largest[0] / smallest[0]:.2f} times the smallest",
     )

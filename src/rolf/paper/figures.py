@@ -104,7 +104,9 @@ class AugmentedLinTS(LinTS):
         super().__init__(Augmentation(features).matrix, **options)
 
 
-def _paper_panels(policies: Mapping[str, Any], scenario: int) -> tuple[Panel, ...]:
+def _paper_panels(
+    policies: Mapping[str, Any], scenario: int, bound: str = "rewards"
+) -> tuple[Panel, ...]:
     names = {
         (1, 1): "Case 1: general",
         (1, 2): "Case 2: latent within observed",
@@ -116,7 +118,7 @@ def _paper_panels(policies: Mapping[str, Any], scenario: int) -> tuple[Panel, ..
         Panel(
             key=f"scenario{scenario}-case{case}",
             title=names[scenario, case],
-            problem=environments.paper(scenario, case),
+            problem=environments.paper(scenario, case, bound=bound),
             policies=policies,
             offset=case,
         )
@@ -202,6 +204,17 @@ def figures() -> dict[str, Figure]:
             "algorithm boxes. RoLF-Bayes is not in the paper.",
             _paper_panels({**PAPER, **BOXES}, 1),
             setting="paper",
+        ),
+        Figure(
+            "figure1-theta",
+            "Figure 1 with theta bounded: RoLF alone",
+            "The authors' runs scale theta to an l1 norm of at most 1; figure 1 divides the "
+            "rewards. Which of the two is taken decides how much the three cases differ.",
+            _paper_panels(
+                {label: PAPER[label] for label in ("RoLF-Lasso", "RoLF-Ridge")}, 1, bound="theta"
+            ),
+            setting="paper",
+            runs=50,
         ),
         Figure(
             "figure2",

@@ -53,6 +53,7 @@ def reproduce(
     progress: bool | None = None,
     backend: str = "local",
     address: str | None = None,
+    band: str = "quantiles",
 ) -> Path:
     """Reproduce the paper: data, figures and ``report.html`` in the folder ``out``.
 
@@ -68,11 +69,14 @@ def reproduce(
         progress: show a progress bar; by default on a terminal.
         backend: where runs are played, as in ``rolf.simulate``; same numbers.
         address: of a Dask scheduler or a Ray cluster.
+        band: around the curves: "quantiles", which hold most of the runs, or "deviation", one
+            standard deviation, as in the paper.
 
     Returns the path of the page.
     """
     chosen = choose_figures(figure, setting)
     check_backend(backend, jobs, address)
+    one_of("band", band, *plots.BANDS)
     workers = {"backend": backend, "jobs": jobs, "address": address}
     folder = Path(out)
     (folder / "data").mkdir(parents=True, exist_ok=True)
@@ -98,7 +102,7 @@ def reproduce(
                 played = Played(result.curves(), result.summary(), result.config)
                 done[plan.key][panel.key] = played
                 write_curves(played.curves, folder / "data" / f"{plan.key}-{panel.key}.csv")
-            draw(plan, done[plan.key], folder)
+            draw(plan, done[plan.key], folder, band)
     write_summaries(chosen, done, folder / "data" / "summary.csv")
     target = folder / "report.html"
     about = {"seed": seed, "versions": versions(), "setting": setting}
@@ -202,15 +206,17 @@ def write_summaries(chosen: list[Figure], done: Results, path: Path) -> None:
     write_csv(path, list(rows[0]), rows)
 
 
-def draw(figure: Figure, played: Mapping[str, Played], folder: Path) -> None:
+def draw(
+    figure: Figure, played: Mapping[str, Played], folder: Path, band: str = "quantiles"
+) -> None:
     """PNG and SVG of one figure, and a PNG for narrow screens."""
     for stacked, endings in ((False, (".png", ".svg")), (True, (page.NARROW,))):
-        drawn = _drawn(figure, played, stacked)
+        drawn = _drawn(figure, played, stacked, band)
         for ending in endings:
             save(drawn, folder / f"{figure.key}{ending}")
 
 
-def _drawn(figure: Figure, played: Mapping[str, Played], stacked: bool) -> Any:
+def _drawn(figure: Figure, played: Mapping[str, Played], stacked: bool, band: str) -> Any:
     if figure.kind == "sweep":
         return plots.setting_figure(
             {panel.x: played[panel.key].curves for panel in figure.panels},
@@ -225,4 +231,5 @@ def _drawn(figure: Figure, played: Mapping[str, Played], stacked: bool) -> Any:
         bounds=[figure.bounds.get(panel.key) for panel in figure.panels],
         logarithmic=figure.logy,
         stacked=stacked,
+        band=band,
     )

@@ -28,6 +28,8 @@ from rolf.types import FloatArray
 
 #: chance of calling a bound broken that holds
 FALSE_ALARM = 1e-6
+#: runs of a study have seeds below this
+SEEDS = 1000
 
 
 class BoundCheck(NamedTuple):
@@ -113,6 +115,101 @@ def narrow_gaps(seed: int) -> BoundCheck:
     return _check(NARROW, np.array(regret), bounds, 4.0 * delta)
 
 
+#: the same for RoLF-V, whose bound has K + d = 3 in the place of K
+NARROW_VARYING = {10**12: 0.5, 10**14: 0.2}
+
+
+@cache
+def narrow_gaps_varying(seed: int) -> BoundCheck:
+    """The same for RoLF-V, two arms and one feature that is always zero: the estimates are those
+    of RoLF-Ridge, the forced phase is longer."""
+    p, delta, noise = 0.6, 0.01, 1.0
+    factor = theory.exploration_factor_ridge(3, p=p)
+    settings = Settings(p, delta, noise, theory_forced(factor, 3, delta))
+    regret, bounds = [], []
+    for place, (horizon, gap) in enumerate(NARROW_VARYING.items()):
+        plays = 2.0 * horizon**0.5 + float(settings.forced(np.array(horizon))) / 2.0
+        means = (gap * noise / plays**0.5, 0.0)
+        out = play_blocks(means, [horizon], settings, runs=400, seed=[seed, place], share=0.02)
+        regret.append(out.regret[-1])
+        bounds.append(theory.repaired_varying_bound(horizon, 2, 1, noise=noise, p=p, delta=delta))
+    return _check(NARROW_VARYING, np.array(regret), bounds, 4.0 * delta)
+
+
+class LockCheck(NamedTuple):
+    """RoLF-Lasso with the theory's penalties on two arms: after some rounds, the share of the runs
+    whose greedy arm is the worse one, and the regret beside the repaired bound."""
+
+    wrong: tuple[float, ...]
+    bound: BoundCheck
+
+
+@cache
+def lasso_lock(seed: int) -> LockCheck:
+    """Two arms with means 0.501 and 0.5: whoever leads after the forced phase leads for ever."""
+    p, delta, noise, gap = 0.6, 0.01, 1.0, 0.001
+    rounds = (10**7, 10**10, 10**12, 10**14)
+    factor = theory.exploration_factor_lasso(np.array([[1.0], [0.0]]), p=p)
+    settings = Settings(p, delta, noise, theory_forced(factor, 2, delta))
+    out = play_blocks(
+        (0.5 + gap, 0.5),
+        rounds,
+        settings,
+        estimates=lasso_estimates,
+        runs=400,
+        seed=[seed, 6],
+        share=0.02,
+    )
+    wrong = (out.plays[:, :, 1] > out.plays[:, :, 0]).mean(axis=1)
+    sizes = {"sigma_max": 1.0, "sigma_min": 1.0, "noise": noise, "p": p, "delta": delta}
+    bounds = [theory.repaired_lasso_bound(t, 2, 2, **sizes) for t in rounds]
+    return LockCheck(tuple(wrong.tolist()), _check(rounds, out.regret, bounds, 6.0 * delta))
+
+
+class LockedRuns(NamedTuple):
+    """Of some runs played round by round, how many played the worse arm more often than the
+    better one in their second half."""
+
+    rounds: int
+    runs: int
+    wrong: int
+
+
+@cache
+def lasso_lock_plain(seed: int) -> LockedRuns:
+    """The same arms and the policy itself, without blocks."""
+    p, delta, noise, gap, rounds, runs = 0.51, 0.1, 1.0, 0.001, 1_200_000, 8
+    problem = environments.Problem(np.array([[1.0], [0.0]]), [0.5 + gap, 0.5], noise)
+    options = {"penalty": "theory", "noise": noise, "p": p, "delta": delta}
+    wrong = 0
+    for run in range(runs):
+        regret = _regret("rolf-lasso", options, problem, rounds, SEEDS * seed + run)
+        wrong += bool(regret[-1] - regret[rounds // 2] > gap * rounds / 4.0)
+    return LockedRuns(rounds, runs, wrong)
+
+
+class RateCheck(NamedTuple):
+    """A bound of the paper beside what no policy can be below."""
+
+    arms: float
+    rounds: float
+    bound: float
+    floor: float
+
+    @property
+    def holds(self) -> bool:
+        return self.bound >= self.floor
+
+
+def impossible_rate() -> RateCheck:
+    """K = 10^10 and T = 10^67: thm:lasso_regret with d + d_h = 2 and delta = 1/T, in expectation,
+    beside the lower bound for the same instances. A run that exceeds it costs at most T."""
+    arms, rounds = 10**10, 10**67
+    sizes = {"sigma_max": 1.0, "sigma_min": 1.0, "noise": 1.0}
+    bound = theory.lasso_regret_bound(rounds, arms, 2, **sizes, p=0.6, delta=1.0 / rounds)
+    return RateCheck(arms, rounds, bound + 6.0, theory.standard_lower_bound(rounds, arms))
+
+
 class RegretCheck(NamedTuple):
     """How many rounds one run had, its regret, and the bound."""
 
@@ -126,11 +223,17 @@ class RegretCheck(NamedTuple):
 
 
 def _play(policy: str, options: dict[str, Any], problem: Any, rounds: int, seed: int) -> float:
+    return float(_regret(policy, options, problem, rounds, seed)[-1])
+
+
+def _regret(
+    policy: str, options: dict[str, Any], problem: Any, rounds: int, seed: int
+) -> FloatArray:
     with warnings.catch_warnings():  # every round is forced on purpose
         warnings.simplefilter("ignore", RolfWarning)
         plan = {policy: (policy, {"exploration": "theory", **options})}
         out = simulate(plan, problem, rounds=rounds, runs=1, seed=seed, progress=False)
-    return float(out.regret[0, 0, -1])
+    return np.asarray(out.regret[0, 0])
 
 
 @cache

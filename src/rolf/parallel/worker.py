@@ -1,4 +1,6 @@
-"""The code that runs in a worker."""
+"""The code that runs in a worker: a pickled batch of tasks, once it is sure that the worker has the
+caller's sources. A worker ends when its caller does.
+"""
 
 from __future__ import annotations
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: the band around a mean lies between these quantiles of the runs
 BAND = (0.1, 0.9)
+#: or one standard deviation on either side, as in the paper
+BANDS = ("quantiles", "deviation")
 
 
 class Curves(NamedTuple):
@@ -40,6 +42,12 @@ class Curves(NamedTuple):
     @property
     def styles(self) -> list[tuple[str, Any]]:
         return line_styles(self.labels, self.policies)
+
+    def band(self, kind: str) -> tuple[FloatArray, FloatArray]:
+        """The lower and the upper end of a band around the mean, one of ``BANDS``."""
+        if kind == "deviation":
+            return self.mean - self.std, self.mean + self.std
+        return self.low, self.high
 
     @property
     def order(self) -> list[int]:
@@ -94,10 +102,12 @@ def panels_figure(
     bounds: Sequence[tuple[str, Callable[[int], float]] | None] | None = None,
     logarithmic: bool = False,
     stacked: bool = False,
+    band: str = "quantiles",
 ) -> Figure:
     """Panels side by side, with one legend if all show the same policies.
 
     ``bounds`` are dashed lines per panel: a name, and regret as a function of the round.
+    ``band`` is one of ``BANDS``.
     ``stacked`` puts one panel below the other, for narrow screens.
     """
     count = len(panels)
@@ -106,7 +116,7 @@ def panels_figure(
     row = list(np.atleast_1d(grid))
     same_policies = all(curves.labels == panels[0][1].labels for _, curves in panels)
     for index, (axes, (name, curves)) in enumerate(zip(row, panels, strict=True)):
-        regret_panel(axes, curves, logarithmic=logarithmic)
+        regret_panel(axes, curves, logarithmic=logarithmic, band=band)
         axes.set_title(name, loc="left", fontsize=10)
         if index and not stacked:
             axes.set_ylabel("")
@@ -115,7 +125,7 @@ def panels_figure(
         if not same_policies:
             axes.legend(loc="upper left", frameon=False, fontsize=8, handlelength=2.6)
     heading = textwrap.fill(title, 48 if stacked else 200)
-    note = note_on_runs(panels[0][1].runs)
+    note = note_on_runs(panels[0][1].runs, band)
     figure.suptitle(f"{heading}\n", x=0.01, ha="left", fontsize=11 if stacked else 12)
     lines = 1.32 * heading.count("\n") * 11.0
     top = 1.0 - (21.0 + lines) / 72.0 / figure.get_figheight()
@@ -179,7 +189,9 @@ def setting_figure(
     return figure
 
 
-def regret_panel(axes: Axes, curves: Curves, *, logarithmic: bool = False) -> None:
+def regret_panel(
+    axes: Axes, curves: Curves, *, logarithmic: bool = False, band: str = "quantiles"
+) -> None:
     """Draw regret over rounds into one panel, the worst policy first."""
     count = curves.mean.shape[1]
     shown = np.unique(np.linspace(0, count - 1, min(count, 600)).astype(int))
@@ -195,9 +207,7 @@ def regret_panel(axes: Axes, curves: Curves, *, logarithmic: bool = False) -> No
         label = f"{legend_text(curves.labels[index])}  ({curves.mean[index, -1]:.0f})"
         axes.plot(rounds, line, color=colour, linestyle=style, linewidth=1.8, label=label)
         if curves.runs > 1:
-            low, high = (
-                np.maximum(band[index, shown], floor) for band in (curves.low, curves.high)
-            )
+            low, high = (np.maximum(end[index, shown], floor) for end in curves.band(band))
             axes.fill_between(rounds, low, high, color=colour, alpha=0.13, linewidth=0)
     axes.set_xlabel("round")
     axes.set_ylabel("cumulative regret")
@@ -231,9 +241,11 @@ def legend_text(label: str) -> str:
     return "\u200b" + text if text.startswith("_") else text
 
 
-def note_on_runs(runs: int) -> str:
+def note_on_runs(runs: int, band: str = "quantiles") -> str:
     if runs == 1:
         return "one run"
+    if band == "deviation":
+        return f"line: mean of {runs} runs; band: one standard deviation"
     low, high = (f"{100 * share:g}%" for share in BAND)
     return f"line: mean of {runs} runs; band: from {low} to {high} of the runs"
 

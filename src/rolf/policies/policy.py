@@ -20,10 +20,10 @@ from rolf.estimators import contract as estimators
 from rolf.estimators.contract import ArmTotals, History, traits_of
 from rolf.kernel import body_of
 from rolf.policies import history, registry
+from rolf.policies.constructor_options import called_with
 from rolf.policies.core import parts, rules
 from rolf.policies.core.parts import Params
 from rolf.policies.core.rounds import Context, Round
-from rolf.policies.recording import called_with
 from rolf.policies.state import arrays, saving
 from rolf.policies.state.pending import PendingDecisions, id_of
 from rolf.types import Choice, Decision, FloatArray, Generator, IntArray, Seed

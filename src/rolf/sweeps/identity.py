@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from rolf.errors import InvalidArgument
-from rolf.kernel.cache import hash_sources, outside
+from rolf.kernel.folders import hash_sources, outside
 from rolf.parallel import sources
 from rolf.parallel.sources import INSTALLED
 from rolf.simulation.result import versions

@@ -29,8 +29,8 @@ from numba.core.compiler import CompileResult
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
-from rolf.kernel.cache import PRIVATE, Folders
 from rolf.kernel.compiler import Needed, be_called, load, needed_by, spell, tried
+from rolf.kernel.folders import PRIVATE, Folders
 from rolf.kernel.lock import FileLock
 from rolf.kernel.trust import is_private
 
