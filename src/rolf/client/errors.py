@@ -66,7 +66,7 @@ def error_of(response: httpx.Response) -> RolfError:
 
 
 def not_ours(request: str) -> ServiceError:
-    """The error of an answer that no service of rolf gives."""
+    """The error of an answer that did not come from rolf."""
     return ServiceError(f"the answer to {request} is not one of rolf's")
 
 
@@ -96,7 +96,7 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
 
 
 def retry_after(response: httpx.Response) -> float:
-    """How many seconds the service wants to be left alone."""
+    """Seconds to wait before the next attempt, as the service asks."""
     value = response.headers.get("Retry-After", "")
     if value.isdecimal():
         return float(value)

@@ -48,9 +48,9 @@ class RemoteExperiment(Connected):
     ``rolf.connect(url).experiment(name)`` gives one. Every method has a coroutine whose name starts
     with an ``a``: ``aask``, ``atell`` and so on. Several threads may share it.
 
-    What fails for now is tried again until the time for a call is over, and then raises
-    ServiceUnavailable, which is a StorageUnavailable. However often a request has to be sent,
-    decisions are made once and rewards count once.
+    Temporary failures are retried until the call times out; then it raises ServiceUnavailable, a
+    StorageUnavailable. However often a request is sent, decisions are made once and rewards count
+    once.
     """
 
     def __init__(self, transport: Transport, name: str) -> None:
@@ -334,7 +334,7 @@ class RemoteExperiment(Connected):
     def log(self) -> list[LoggedDecision]:
         """All decisions with their rewards, in their order.
 
-        If the connection fails meanwhile, this raises ServiceUnavailable and is not tried again.
+        If the connection fails, this raises ServiceUnavailable without a retry.
         """
         return [_logged(line) for line in self.transport.lines(self._log_request())]
 

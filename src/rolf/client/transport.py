@@ -76,7 +76,7 @@ class Transport:
                 outcome = error
 
     def lines(self, request: Request) -> Iterator[str]:
-        """The lines of an answer, as they come; one that breaks off is not asked for again."""
+        """The lines of an answer as they arrive; not retried if the connection breaks."""
         import httpx
 
         arguments = _arguments(Attempt(request, 0.0, self.timeout))
@@ -142,7 +142,7 @@ class Transport:
             client.close()
 
     def __del__(self) -> None:
-        with suppress(Exception):  # when the interpreter ends, not much is left of it
+        with suppress(Exception):  # modules may be gone when the interpreter exits
             self.close()
 
     async def aclose(self) -> None:

@@ -145,7 +145,7 @@ def new_key(scope: str, experiment: str | None = None, note: str = "") -> tuple[
 
 
 def find_key(store: Store, text: str) -> ApiKey | None:
-    """The key that a text is; None if it is no key, or a revoked one."""
+    """Look up the key in a text; None if it is malformed, unknown or revoked."""
     form = FORM.fullmatch(text)
     if form is None:
         return None

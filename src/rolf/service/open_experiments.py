@@ -21,7 +21,7 @@ from rolf.service.http.errors import unknown_experiment
 
 
 class OpenExperiments:
-    """Open experiments by name: those that were used last. Others are opened when needed.
+    """The most recently used experiments by name. Others are opened when needed.
 
     An experiment may be deleted, and another created under its name, by other processes.
     """

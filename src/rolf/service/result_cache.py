@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class Results:
-    """Results that took long are kept for a while: five times as long as they took.
+    """Keeps slow results for five times as long as they took to compute.
 
-    What one thread is computing, others wait for.
+    Threads that want the same result wait for the one that computes it.
     """
 
     LONG = 0.1

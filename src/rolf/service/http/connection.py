@@ -1,4 +1,4 @@
-"""HTTP connections that slow clients cannot hold for ever."""
+"""HTTP connections that slow clients cannot hold open."""
 
 from __future__ import annotations
 
