@@ -11,7 +11,7 @@ import pytest
 import rolf
 from cli.test_experiments import files  # noqa: F401
 from rolf.errors import DifferentExperiment, InvalidArgument
-from rolf.experiments.log.history import Past
+from rolf.experiments.log.history import HistoryEntry
 from rolf.testing.experiments import rows_of
 from rolf.testing.storage import create_experiment, current_state, folded_state
 from support.commands import run
@@ -118,7 +118,7 @@ def test_contexts_are_exported_and_learned(tmp_path, kind):
     again = rolf.open_experiment(url, "again", context=NAMES, features=LETTERS)
     learned = again.learn_file(file, "arm", "reward")
     assert (learned.learned, learned.pending) == (6, 1)
-    rounds = Past.loads(rows_of(again)[0].parsed, len(LETTERS)).rounds
+    rounds = HistoryEntry.loads(rows_of(again)[0].parsed, len(LETTERS)).rounds
     assert rounds.rewards.tolist() == [0.0, 0.75, 1.0, 1.5, 2.0, 2.5]
     assert np.allclose(again.estimates(context=WHO), experiment.estimates(context=WHO))
     if kind == "csv":
