@@ -75,7 +75,10 @@ def failed(outcome):
 
 def assert_same(remote, local, method, *args, fails=False, **kwargs):
     here = came_of(local, method, *args, **kwargs)
-    assert came_of(remote, method, *args, **kwargs) == here
+    end = time.monotonic() + 15.0
+    while (there := came_of(remote, method, *args, **kwargs)) != here and time.monotonic() < end:
+        time.sleep(0.2)  # a busy service repeats an answer that took long for a while
+    assert there == here
     assert failed(here) == fails, (method, here)
     return here
 
@@ -111,8 +114,7 @@ def test_in_a_context(played, policy):
 
 
 @both_kinds
-def test_levels_draws_and_some_of_the_arms(played, arms, monkeypatch):
-    monkeypatch.setattr(Results, "LONG", math.inf)  # a busy machine would keep older answers
+def test_levels_draws_and_some_of_the_arms(played, arms):
     remote, local = played(arms, policy="rolf-bayes")
     labels = [each.arm for each in local.arm_table()]
     for level in (0.5, np.float32(0.9), 0.999):
