@@ -159,7 +159,7 @@ def test_every_key_of_a_sweep_is_documented():
 
 def test_promises_name_tests_that_exist():
     page = (ROOT / "docs" / "production" / "experiments.md").read_text()
-    promises = page[page.index("## What is promised") : page.index("## The log is the truth")]
+    promises = page[page.index("## Promises") : page.index("## The log is the source of truth")]
     sources = [
         *(ROOT / "tests").rglob("test_*.py"),
         ROOT / "src" / "rolf" / "testing" / "storage.py",

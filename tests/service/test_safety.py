@@ -130,6 +130,14 @@ def test_a_key_in_the_wrong_place_is_not_logged(client, caplog):
     caplog.set_level(logging.INFO, "rolf.service")
     key = make_key(client.url)
     secret = key.split("_", 2)[2]
+
+    def requests():
+        return [each.fields for each in caplog.records if each.msg == "request"]
+
+    client.get("/healthz")
+    wait_until(requests)  # lines are written after the answers: none of an earlier test may follow
+    wait_until(lambda: requests()[-1]["route"] == "/healthz")
+    caplog.clear()
     for sender in (client, client.as_(None), client.as_("rolf_000000000000_" + "S" * 43)):
         sender.get(f"/v1/experiments/{key}")
         sender.get(f"/v1/experiments/%20x{key}x/log")
@@ -138,10 +146,7 @@ def test_a_key_in_the_wrong_place_is_not_logged(client, caplog):
         sender.get(f"/v1/experiments/{'x' * 300}")
         sender.post("/v1/experiments", json={"name": key, "features": [[1.0], [0.0]]})
 
-    def requests():
-        return [each.fields for each in caplog.records if each.msg == "request"]
-
-    wait_until(lambda: len(requests()) == 18)  # a line is written after the answer
+    wait_until(lambda: len(requests()) == 18)
     lines = requests()
     assert secret not in json.dumps(lines)
     named = [line["experiment"] for line in lines if "experiment" in line]
