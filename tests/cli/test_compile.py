@@ -113,7 +113,7 @@ def test_compiled_code_is_not_compiled_again(tmp_path):
     def files():
         return {path: path.stat().st_mtime_ns for path in cache.rglob("*") if path.is_file()}
 
-    code = 'from rolf.cli import catalogue; catalogue._compile_in_parallel(["ucb", "ucb1"])'
+    code = 'from rolf.cli import policies; policies._compile_in_parallel(["ucb", "ucb1"])'
     done = python(code)
     for name in ("ucb", "ucb1"):
         assert re.search(rf"^{name}: \d+ functions? compiled in", done.stdout, re.MULTILINE)

@@ -33,6 +33,7 @@ FORMS = [FRAME, READ_ONLY, FEATURES.tolist()]
 
 #: values to try for every option of every policy; combinations that are refused are skipped
 VALUES = {
+    "basis": ["svd", "qr"],
     "bound": [1.0, 2],
     "c": [0.0, 3],
     "cap": ["text", "appendix"],
@@ -44,7 +45,7 @@ VALUES = {
     "exploration": [None, 3, "theory"],
     "forced": [10, 0.5],
     "horizon": [None, 100],
-    "imputation": ["latest", "frozen"],
+    "imputation": ["latest", "frozen", "previous"],
     "keep_scale": [None, True, False],
     "lam1": [None, 1],
     "lam2": [None, 1],
@@ -102,7 +103,8 @@ def online(name, options, form):
         decision = policy.ask(**extra)
         assert decision.probability > 0.0
         policy.tell(decision, round % 2)
-    policy.tell(policy.ask(2, available=[labels[0], labels[3]], **extra), [0.0, True])
+    some = policy.ask_many(2, available=[labels[0], labels[3]], **extra)
+    policy.tell_many(zip(some, [0.0, True], strict=True))
     policy.forget(policy.ask(**extra))
     policy.estimates(**extra)
     policy.probabilities(**extra)
