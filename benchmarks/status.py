@@ -53,7 +53,7 @@ def stand_in(name: str, arms: int, size: int, rewards: int) -> Any:
         asked=counts,
         told=counts,
         history=[0] * arms,
-        past_sums=[0.0] * arms,
+        history_sums=[0.0] * arms,
         defaults=0,
         totals=totals,
     )

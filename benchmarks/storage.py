@@ -132,7 +132,7 @@ def size(url: str, name: str, decisions: int, policy: str) -> None:
         arm = arms[number]
         common = (number + 1, 1e9 + number, arm, 1.0 / ARMS, arm, arm, True)
         rows.append(Row(0, DECISION, *common, 1))
-        rows.append(Row(0, REWARD, *common, 0, None, rewards[number]))
+        rows.append(Row(0, REWARD, *common, 0, 0, None, rewards[number]))
     experiment = create(url, "large", Roster.read(FEATURES), policy=policy, seed=1, rows=rows)
     del rows
     start = time.perf_counter()

@@ -141,7 +141,7 @@ def test_nothing_is_lost_and_nothing_counts_twice(database, services):
     assert len(rewards) == len(decisions) > 200
     for service in (first, second):
         for asked in random.Random(3).sample(sorted(decisions), 20):
-            assert service.experiment(NAME).ask(key=asked) == decisions[asked]
+            assert service.experiment(NAME).ask(idempotency_key=asked) == decisions[asked]
     experiment = rolf.open_experiment(database.url, NAME)
     rows, labels = rows_of(experiment), roster_of(experiment).arms.labels
     made = {row.number: labels[row.arm] for row in rows if row.kind == DECISION}
