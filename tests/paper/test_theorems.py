@@ -251,6 +251,23 @@ def test_optimism_on_augmented_features_keeps_its_bound(arms):
     assert math.log(bounds[1] / bounds[0]) / math.log(100) < 0.6
 
 
+def test_the_information_of_varying_features_is_at_most_what_is_stated():
+    """Without noise and size, the bound for features (x, e_a) is 2 sqrt(2 T information)."""
+    arms, observed, rounds, length = 4, 3, 300, 1.5
+    rng = np.random.default_rng(0)
+    stated = theory.varying_optimism_bound(
+        rounds, arms, observed, noise=0.0, size=0.0, length=length
+    )
+    stated = (stated / 2.0) ** 2 / (2.0 * rounds)
+    for favourite in (0.0, 0.9):  # all arms alike, or one most of the time
+        rows = rng.standard_normal((rounds, observed))
+        rows *= length / np.linalg.norm(rows, axis=1, keepdims=True)
+        played = np.where(rng.random(rounds) < favourite, 0, rng.integers(arms, size=rounds))
+        table = np.hstack([rows, np.eye(arms)[played]])
+        gained = np.linalg.slogdet(np.eye(arms + observed) + table.T @ table)[1]
+        assert 0.5 * stated < gained <= stated
+
+
 def test_the_information_of_any_plays_is_at_most_what_is_stated():
     rng = np.random.default_rng(0)
     for seed in range(20):
